@@ -11,12 +11,14 @@
 #include <string>
 #include <thread>
 
+#include "clock.hpp"
+
 namespace muster {
 
 /// The time at which a wait ends, on the steady clock.
 class Deadline {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = muster::Clock;
 
   /// Negative lengths count as zero, lengths over a year as a year, so that no arithmetic overflows.
   explicit Deadline(std::chrono::milliseconds from_now)

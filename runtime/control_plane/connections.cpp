@@ -4,28 +4,28 @@
 #include <set>
 
 #include "log.hpp"
+#include "transport/secure_channel.hpp"
 
 namespace muster::control {
 
 void Connections::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, int leader,
-                       const std::vector<int>& ranks, const Key& key,
-                       std::chrono::milliseconds heartbeat_timeout) {
-  heartbeat_timeout_ = heartbeat_timeout;
+                       const std::vector<int>& ranks, const Key& key) {
   auto& opened = *acceptors_.emplace_back(std::move(acceptor));
   std::set<std::uint32_t> const allowed(ranks.begin(), ranks.end());
   opened.open(
       static_cast<int>(ranks.size()), [allowed](std::uint32_t rank) { return allowed.contains(rank); },
       purpose_key(key, purpose::control_plane, leader),
-      [this](int rank, Socket socket, const SessionKeys& keys) { admit(rank, std::move(socket), keys); });
+      [this](int rank, Socket socket, const SessionKeys& keys) {
+        admit(rank, std::make_shared<SecureChannel>(std::move(socket), keys, recorder_));
+      });
 }
 
-void Connections::admit(int rank, Socket socket, const SessionKeys& keys) {
+void Connections::admit(int rank, std::shared_ptr<Channel> channel) {
   // A rank that sent a message has its final connection. Before that it may connect again, because it gives
   // up a connection whose handshake takes too long.
   if (identified_.contains(rank)) return;
   if (auto const old = channels_.extract(rank)) old.mapped()->close();
   log::debug("control: rank {} connected", rank);
-  auto channel = std::make_shared<SecureChannel>(std::move(socket), keys, recorder_);
   channels_.emplace(rank, channel);
   channel->start(
       [this, rank](const Message& message) {
@@ -39,6 +39,12 @@ void Connections::admit(int rank, Socket socket, const SessionKeys& keys) {
 void Connections::remove(int rank, const std::string& reason) {
   auto const ended = channels_.extract(rank);
   if (identified_.contains(rank)) on_disconnect_(rank, ended.mapped()->disconnect_cause(reason));
+  if (channels_.empty() && on_empty_) on_empty_();
+}
+
+void Connections::when_empty(std::function<void()> on_empty) {
+  if (channels_.empty()) return on_empty();
+  on_empty_ = std::move(on_empty);
 }
 
 void Connections::send(int rank, const Message& message) {

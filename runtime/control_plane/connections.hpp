@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "transport/authenticating_acceptor.hpp"
-#include "transport/secure_channel.hpp"
+#include "transport/channel.hpp"
 
 namespace muster::control {
 
@@ -25,36 +25,40 @@ class Connections {
   using OnDisconnect = std::function<void(int rank, const DisconnectCause& cause)>;
 
   /// `recorder`: this process's last call, which the ranks can read.
-  Connections(std::shared_ptr<const FlightRecorder> recorder, OnConnect on_connect, OnMessage on_message,
-              OnDisconnect on_disconnect)
+  Connections(std::shared_ptr<const FlightRecorder> recorder, std::chrono::milliseconds heartbeat_timeout,
+              OnConnect on_connect, OnMessage on_message, OnDisconnect on_disconnect)
       : recorder_(std::move(recorder)),
+        heartbeat_timeout_(heartbeat_timeout),
         on_connect_(std::move(on_connect)),
         on_message_(std::move(on_message)),
         on_disconnect_(std::move(on_disconnect)) {}
 
   /// Accepts these ranks on `acceptor`.
   void open(std::unique_ptr<AuthenticatingAcceptor> acceptor, int leader, const std::vector<int>& ranks,
-            const Key& key, std::chrono::milliseconds heartbeat_timeout);
+            const Key& key);
+  /// Adds the connection of an authenticated rank.
+  void admit(int rank, std::shared_ptr<Channel> channel);
 
   /// No effect for a rank that is not connected.
   void send(int rank, const Message& message);
   /// SecureChannel::send_heartbeat() on all connections.
   void send_heartbeat();
-  bool empty() const { return channels_.empty(); }
+  /// Calls `on_empty` as soon as no rank is connected.
+  void when_empty(std::function<void()> on_empty);
   /// Closes all connections once their queued messages are sent, and stops accepting.
   void close();
 
  private:
-  void admit(int rank, Socket socket, const SessionKeys& keys);
   void remove(int rank, const std::string& reason);
 
   std::shared_ptr<const FlightRecorder> recorder_;
+  std::chrono::milliseconds heartbeat_timeout_;
   OnConnect on_connect_;
   OnMessage on_message_;
   OnDisconnect on_disconnect_;
-  std::chrono::milliseconds heartbeat_timeout_{0};
+  std::function<void()> on_empty_;
   std::vector<std::unique_ptr<AuthenticatingAcceptor>> acceptors_;
-  std::map<int, std::shared_ptr<SecureChannel>> channels_;
+  std::map<int, std::shared_ptr<Channel>> channels_;
   std::set<int> identified_;  // sent a message; a second connection of such a rank is refused
 };
 

@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
-#include <future>
 
 #include "control_plane/rank_ranges.hpp"
 #include "log.hpp"
 #include "roster/roster.hpp"
 #include "transport/connect.hpp"
+#include "transport/secure_channel.hpp"
 
 namespace muster::control {
 namespace {
@@ -40,19 +39,19 @@ ControlPlane::~ControlPlane() { abort_connections(); }
 std::shared_ptr<ControlPlane> ControlPlane::listen(const Key& key) {
   std::shared_ptr<ControlPlane> plane(new ControlPlane(0));
   plane->key_ = key;
-  plane->coordinator_ = std::make_unique<Coordinator>(
-      plane->io_, [raw = plane.get()](const Message& message) { raw->handlers_.dispatch(message); },
-      plane->operation_tracker_.flight_recorder());
+  plane->acceptor_ = std::make_unique<AuthenticatingAcceptor>(plane->thread_.io());
+  plane->port_ = plane->acceptor_->port();
   return plane;
 }
 
-std::uint16_t ControlPlane::port() const { return coordinator_ ? coordinator_->port() : 0; }
-
 void ControlPlane::start_coordinator(ControlPlaneOptions options) {
   options_ = with_default_leaders(std::move(options));
-  coordinator_->open(options_.roster, options_.host_leaders, key_, options_.heartbeat_timeout,
-                     options_.stall_warning);
-  start_thread();
+  coordinator_ = std::make_unique<Coordinator>(
+      thread_.io(), [this](const Message& message) { handlers_.dispatch(message); }, options_.roster,
+      options_.host_leaders, options_.heartbeat_timeout, options_.stall_warning,
+      operation_tracker_.flight_recorder());
+  if (acceptor_) coordinator_->open(std::move(acceptor_), key_);
+  thread_.start();
 }
 
 std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOptions options,
@@ -61,19 +60,19 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
                                                     const Deadline& deadline) {
   std::shared_ptr<ControlPlane> plane(new ControlPlane(rank));
   plane->options_ = with_default_leaders(std::move(options));
+  auto& io = plane->thread_.io();
   int const host_leader = plane->host_leader();
-  auto const relayed = plane->options_.ranks_led_by(rank);
+  plane->start_relay();
   // Listens before it connects, so that its host's ranks need not retry.
-  if (!relayed.empty())
-    plane->relay_ =
-        std::make_unique<Relay>(plane->io_, key, rank, plane->operation_tracker_.flight_recorder());
+  auto acceptor =
+      plane->relay_ ? std::make_unique<AuthenticatingAcceptor>(io, local_name(key, rank)) : nullptr;
   auto const endpoints = host_leader == rank
                              ? parse_endpoints(addresses, port)
                              : std::vector<Endpoint>{local_endpoint(local_name(key, host_leader))};
   auto const leader_key = purpose_key(key, purpose::control_plane, host_leader == rank ? 0 : host_leader);
   auto [socket, keys] = [&] {
     try {
-      return connect_to_leader(plane->io_, rank, endpoints, leader_key, deadline);
+      return connect_to_leader(io, rank, endpoints, leader_key, deadline);
     } catch (const Error& error) {
       // Rank 0 names the missing ranks. This rank reports only what rank 0 cannot: that rank 0 is lost.
       bool const reports = rank == reporter_when_rank0_lost(plane->options_.roster) &&
@@ -81,41 +80,45 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
       throw Error(error.code(), error.what(), !reports);
     }
   }();
-  plane->channel_ =
-      std::make_shared<SecureChannel>(std::move(socket), keys, plane->operation_tracker_.flight_recorder());
-  ControlPlane* const raw = plane.get();
-  if (plane->relay_) {
-    plane->relay_->open(
-        relayed, key, plane->options_.heartbeat_timeout,
-        [raw](const Message& message) { raw->channel_->send(message); },
-        [raw] { return raw->mailbox_.leaving(); });
-  }
-  plane->channel_->start([raw](const Message& message) { raw->on_leader_message(message); },
-                         [raw](const std::string& reason) { raw->on_leader_disconnect(reason); },
-                         plane->options_.heartbeat_timeout);
-  plane->start_thread();
+  if (acceptor) plane->relay_->open(std::move(acceptor), key);
+  plane->start_channel(
+      std::make_shared<SecureChannel>(std::move(socket), keys, plane->operation_tracker_.flight_recorder()));
   return plane;
 }
 
-void ControlPlane::start_thread() {
-  io_.restart();
-  work_.emplace(asio::make_work_guard(io_));
-  thread_ = std::thread([this] { run(); });
+std::shared_ptr<ControlPlane> ControlPlane::simulate(int rank, ControlPlaneOptions options,
+                                                     std::shared_ptr<Channel> to_leader) {
+  std::shared_ptr<ControlPlane> plane(new ControlPlane(rank));
+  if (rank == 0) {
+    plane->start_coordinator(std::move(options));
+  } else {
+    plane->options_ = with_default_leaders(std::move(options));
+    plane->start_relay();
+    plane->start_channel(std::move(to_leader));
+  }
+  return plane;
 }
 
-void ControlPlane::run() {
-  sigset_t all;  // signals are for the program's threads; a closed stderr must not end this process
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);
-  // Continues after an exception: rank 0 still has to send the failure to the other ranks.
-  while (!io_.stopped()) {
-    try {
-      io_.run();
-    } catch (const std::exception& error) {
-      on_thread_error(error.what());
-    }
-  }
-  mailbox_.mark_thread_ended();
+void ControlPlane::admit(int rank, std::shared_ptr<Channel> channel) {
+  if (coordinator_) return coordinator_->admit(rank, std::move(channel));
+  if (relay_) relay_->admit(rank, std::move(channel));
+}
+
+// Does nothing on a rank that leads no other.
+void ControlPlane::start_relay() {
+  auto ranks = options_.ranks_led_by(rank_);
+  if (ranks.empty()) return;
+  relay_ = std::make_unique<Relay>(
+      rank_, std::move(ranks), options_.heartbeat_timeout, operation_tracker_.flight_recorder(),
+      [this](const Message& message) { channel_->send(message); }, [this] { return mailbox_.leaving(); });
+}
+
+void ControlPlane::start_channel(std::shared_ptr<Channel> channel) {
+  channel_ = std::move(channel);
+  channel_->start([this](const Message& message) { on_leader_message(message); },
+                  [this](const std::string& reason) { on_leader_disconnect(reason); },
+                  options_.heartbeat_timeout);
+  thread_.start();
 }
 
 void ControlPlane::on_thread_error(const std::string& reason) noexcept {
@@ -128,11 +131,11 @@ void ControlPlane::on_thread_error(const std::string& reason) noexcept {
   } catch (const std::exception& error) {
     log::debug("control: cannot send the failure to the other ranks: {}", error.what());
   }
-  fail(failure);
+  fail(failure, {});
 }
 
 void ControlPlane::post(Message message) {
-  asio::post(io_, [this, message = std::move(message)] {
+  asio::post(thread_.io(), [this, message = std::move(message)] {
     if (coordinator_) {
       coordinator_->handle(0, message);
     } else if (channel_) {
@@ -153,7 +156,8 @@ void ControlPlane::register_handlers() {
   using namespace protocol;
   handlers_.on<RpcRequest>([this](const RpcRequest& request) { post(encode(rpc_.handle_request(request))); });
   handlers_.on<RpcResponse>([this](const RpcResponse& response) { rpc_.on_response(response); });
-  handlers_.on<Failure>([this](const Failure& failure) { fail(failure); });
+  // Rank 0 lives, unless a host leader sends that it is lost.
+  handlers_.on<Failure>([this](const Failure& failure) { fail(failure, {false, failure.lost == 0}); });
   handlers_.on<RankStateQuery>(
       [this](const RankStateQuery& query) { post(encode(operation_tracker_.rank_state(query))); });
   handlers_.on<Response>(
@@ -168,18 +172,16 @@ void ControlPlane::on_leader_disconnect(const std::string& reason) {
   if (mailbox_.leaving()) return;
   int const lost = host_leader() == rank_ ? 0 : host_leader();
   auto const cause = channel_->disconnect_cause(reason);
-  // Ranks notice a silence at different times, so that the reporter may have printed and ended by then.
-  if (cause.silent) options_.has_ended = nullptr;
   if (lost == 0) return fail_rank0_lost(cause);
   // Rank 0 notices this loss too, and reports it.
-  fail(make_rank_loss(options_.roster[static_cast<std::size_t>(lost)], 0, cause));
+  fail(make_rank_loss(options_.roster[static_cast<std::size_t>(lost)], 0, cause), {cause.silent, true});
 }
 
 void ControlPlane::fail_rank0_lost(const DisconnectCause& cause) {
   auto const& roster = options_.roster;
   auto const failure = make_rank_loss(roster.front(), reporter_when_rank0_lost(roster), cause);
   if (relay_) relay_->broadcast(encode(failure));
-  fail(failure);
+  fail(failure, {cause.silent, true});
 }
 
 std::vector<Blob> ControlPlane::run_round(const std::string& name, const std::vector<int>* members, int root,
@@ -315,16 +317,16 @@ void ControlPlane::report_failure(ErrorCode code, const std::string& text) {
   post(encode(protocol::FailureReport{code, text}));
 }
 
-void ControlPlane::fail(const Failure& failure) {
+void ControlPlane::fail(const Failure& failure, ReporterCheck::Options check) {
   bool const printed = options_.prints_losses && watchdog_.print_loss(failure);
   if (!mailbox_.fail(failure, printed) || mailbox_.leaving()) return;
   if (options_.abort_grace.count() > 0) watchdog_.start(failure, options_.abort_grace);
-  if (options_.has_ended) reporter_check_.start(failure, options_.roster, options_.has_ended);
+  if (options_.query_process) reporter_check_.start(failure, options_.roster, options_.query_process, check);
 }
 
 void ControlPlane::enter_phase(const char* phase) {
   operation_tracker_.flight_recorder()->enter_phase(phase);
-  asio::post(io_, [this] {
+  asio::post(thread_.io(), [this] {
     if (coordinator_) coordinator_->send_heartbeat();
     if (channel_) channel_->send_heartbeat();
   });
@@ -338,7 +340,7 @@ void ControlPlane::on_loss(Mailbox::OnLoss callback, milliseconds wait) {
 void ControlPlane::watch_launcher(ProcessHandle launcher, const std::string& name) {
   if (!launcher) return;
   auto const text = fmt::format("{}, pid {}", name, launcher.pid());
-  asio::post(io_, [this, launcher = std::move(launcher), text]() mutable {
+  asio::post(thread_.io(), [this, launcher = std::move(launcher), text]() mutable {
     launcher_watch_.start(std::move(launcher), [this, text] {
       if (mailbox_.leaving()) return;
       orphaned_ = true;
@@ -349,44 +351,34 @@ void ControlPlane::watch_launcher(ProcessHandle launcher, const std::string& nam
 
 void ControlPlane::leave() {
   mailbox_.begin_leaving();
-  if (!thread_.joinable()) return;
-  Deadline const deadline(shutdown_timeout);
-  if (coordinator_ || relay_) {
+  if (thread_.running() && (coordinator_ || relay_)) {
     // The other ranks disconnect once they have the barrier's result. Before that it would look like a loss.
-    bool empty = false;
-    while (!empty && !deadline.passed()) {
-      auto const checked = std::make_shared<std::promise<bool>>();
-      auto result = checked->get_future();
-      asio::post(io_, [this, checked] {
-        checked->set_value(coordinator_ ? coordinator_->all_disconnected() : relay_->empty());
-      });
-      if (result.wait_until(deadline.when()) == std::future_status::ready) empty = result.get();
-      if (!empty) std::this_thread::sleep_for(milliseconds{1});
-    }
+    asio::post(thread_.io(), [this] {
+      auto const done = [this] { mailbox_.mark_disconnected(); };
+      coordinator_ ? coordinator_->when_all_disconnected(done) : relay_->when_empty(done);
+    });
+    mailbox_.wait_for_disconnects(shutdown_timeout);
   }
   abort_connections();
 }
 
 void ControlPlane::abort_connections() noexcept {
   mailbox_.begin_leaving();
-  if (!thread_.joinable()) return;
-  asio::post(io_, [this] {
+  if (!thread_.running()) return;
+  asio::post(thread_.io(), [this] {
     if (coordinator_) coordinator_->close();
     if (relay_) relay_->close();
     if (channel_) channel_->close();
     watchdog_.stop();
     reporter_check_.stop();
     launcher_watch_.stop();
-    work_.reset();  // the thread ends when every message is sent
   });
-  mailbox_.wait_for_thread_end(flush_timeout);
-  io_.stop();
-  thread_.join();
+  thread_.end(flush_timeout);
 }
 
 void ControlPlane::abort_with_local_error() noexcept {
   try {
-    if (!failed() && !mailbox_.leaving() && thread_.joinable()) {
+    if (!failed() && !mailbox_.leaving() && thread_.running()) {
       mailbox_.begin_leaving();  // the program prints the error
       post(encode(protocol::FailureReport{
           ErrorCode::lost_rank, bootstrap::describe_rank(self()) + " left the job for a reason of its own"}));

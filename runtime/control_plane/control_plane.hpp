@@ -7,10 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "control_plane/clock_offset.hpp"
+#include "control_plane/control_thread.hpp"
 #include "control_plane/coordinator.hpp"
 #include "control_plane/relay.hpp"
 #include "control_plane/rpc.hpp"
@@ -21,7 +21,8 @@
 #include "failure/process_watchdog.hpp"
 #include "failure/reporter_check.hpp"
 #include "muster/job.hpp"
-#include "transport/secure_channel.hpp"
+#include "transport/authenticating_acceptor.hpp"
+#include "transport/channel.hpp"
 
 namespace muster::control {
 
@@ -37,9 +38,8 @@ struct ControlPlaneOptions {
   /// The launcher ends all ranks as soon as one is lost, perhaps before the program prints the loss: the
   /// control thread prints it at once.
   bool prints_losses = false;
-  /// True when the process of that rank has certainly ended. Called on the control thread, which it may hold
-  /// for some 0.1 s. Empty: unknown.
-  ReporterCheck::ExitQuery has_ended{};
+  /// Called on the control thread, which it may hold for the given time. Empty: never known.
+  ReporterCheck::Query query_process{};
 
   /// The other ranks of which `leader` is the host leader.
   std::vector<int> ranks_led_by(int leader) const {
@@ -58,7 +58,7 @@ class ControlPlane {
  public:
   /// Rank 0's control plane. It listens, so port() is known, but accepts nobody before start_coordinator().
   static std::shared_ptr<ControlPlane> listen(const Key& key);
-  std::uint16_t port() const;
+  std::uint16_t port() const { return port_; }
   const Key& key() const { return key_; }
   /// Accepts the ranks of the roster.
   void start_coordinator(ControlPlaneOptions options);
@@ -69,6 +69,13 @@ class ControlPlane {
   static std::shared_ptr<ControlPlane> connect(int rank, ControlPlaneOptions options,
                                                const std::vector<std::string>& addresses, std::uint16_t port,
                                                const Key& key, const Deadline& deadline);
+
+  /// The control plane of one rank of a simulated job. `to_leader`: its connection to rank 0 or to its host
+  /// leader; null on rank 0.
+  static std::shared_ptr<ControlPlane> simulate(int rank, ControlPlaneOptions options,
+                                                std::shared_ptr<Channel> to_leader);
+  /// Adds the connection of a rank to a simulated leader. Call on the control thread.
+  void admit(int rank, std::shared_ptr<Channel> channel);
 
   int rank() const noexcept { return rank_; }
 
@@ -180,15 +187,15 @@ class ControlPlane {
   template <typename Body, typename Request>
   Body query_coordinator(Request request, const std::string& what, std::chrono::milliseconds wait);
   [[noreturn]] void fail_coordinator_unresponsive(const std::string& what, std::chrono::milliseconds waited);
-  void start_thread();
-  void run();
+  void start_relay();
+  void start_channel(std::shared_ptr<Channel> channel);
   void on_thread_error(const std::string& reason) noexcept;
   void register_handlers();
   void post(Message message);
   void on_leader_message(const Message& message);
   void on_leader_disconnect(const std::string& reason);
   void fail_rank0_lost(const DisconnectCause& cause);
-  void fail(const Failure& failure);
+  void fail(const Failure& failure, ReporterCheck::Options check);
   int host_leader() const { return options_.host_leaders[static_cast<std::size_t>(rank_)]; }
   const Hello& self() const { return options_.roster[static_cast<std::size_t>(rank_)]; }
 
@@ -196,18 +203,18 @@ class ControlPlane {
   Key key_{};
   ControlPlaneOptions options_;
   OperationTracker operation_tracker_;
-  asio::io_context io_;
-  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;  // while the thread runs
-  std::unique_ptr<Coordinator> coordinator_;                                        // on rank 0
-  std::unique_ptr<Relay> relay_;            // on the leaders of other hosts
-  std::shared_ptr<SecureChannel> channel_;  // to the leader, not on rank 0
-  std::thread thread_;
+  ControlThread thread_{[this](const std::string& reason) { on_thread_error(reason); }};
+  std::unique_ptr<Coordinator> coordinator_;          // on rank 0
+  std::unique_ptr<AuthenticatingAcceptor> acceptor_;  // on rank 0, until start_coordinator()
+  std::uint16_t port_ = 0;
+  std::unique_ptr<Relay> relay_;      // on the leaders of other hosts
+  std::shared_ptr<Channel> channel_;  // to the leader, not on rank 0
   Mailbox mailbox_;
   RpcTable rpc_;
   protocol::Dispatcher<> handlers_;  // of messages of rank 0
-  ProcessWatchdog watchdog_{io_, mailbox_, rank_};
-  ReporterCheck reporter_check_{io_, mailbox_, rank_};
-  LauncherWatch launcher_watch_{io_};
+  ProcessWatchdog watchdog_{thread_.io(), mailbox_, rank_};
+  ReporterCheck reporter_check_{thread_.io(), mailbox_, rank_};
+  LauncherWatch launcher_watch_{thread_.io()};
   std::atomic<bool> orphaned_{false};
 };
 

@@ -21,26 +21,32 @@ using bootstrap::describe_ranks;
 
 // Each thread of a rank waits in at most one round on each communicator.
 constexpr std::size_t max_rounds = 4096;
+// More are not described when a round is late.
+constexpr std::size_t max_other_rounds = 4;
 
 }  // namespace
 
-Coordinator::Coordinator(asio::io_context& io, DeliverToSelf deliver_to_self,
+Coordinator::Coordinator(asio::io_context& io, DeliverToSelf deliver_to_self, std::vector<Hello> roster,
+                         std::vector<int> host_leaders, std::chrono::milliseconds heartbeat_timeout,
+                         std::chrono::milliseconds stall_warning,
                          std::shared_ptr<const FlightRecorder> recorder)
     : io_(io),
       deliver_to_self_(std::move(deliver_to_self)),
       connections_(
-          std::move(recorder),
+          std::move(recorder), heartbeat_timeout,
           [this](int rank) {
             ever_connected_.insert(rank);
             if (failure_) connections_.send(rank, encode(*failure_));
           },
           [this](int rank, const Message& message) { on_message(rank, message); },
           [this](int rank, const DisconnectCause& cause) { on_disconnect(rank, cause); }),
-      acceptor_(std::make_unique<AuthenticatingAcceptor>(io)),
-      port_(acceptor_->port()),
-      store_(io, [this](int rank, std::uint64_t id, const protocol::Value& value) {
-        send({rank}, encode(protocol::Response{id, encode(value)}));
-      }) {
+      roster_(std::move(roster)),
+      host_leaders_(std::move(host_leaders)),
+      store_(io,
+             [this](int rank, std::uint64_t id, const protocol::Value& value) {
+               send({rank}, encode(protocol::Response{id, encode(value)}));
+             }),
+      stall_warning_(stall_warning) {
   register_handlers();
 }
 
@@ -67,15 +73,11 @@ void Coordinator::register_handlers() {
     fail({report.code, rank, report.text});
   });
   handlers_.on<RankState>([this](int rank, const RankState& state) {
-    if (query_ && query_->add_reply(rank, state)) finish_query(query_->id());
+    if (query_ && query_->add_reply(rank, add_round(rank, state))) finish_query(query_->id());
   });
 }
 
-void Coordinator::open(std::vector<Hello> roster, std::vector<int> host_leaders, const Key& key,
-                       std::chrono::milliseconds heartbeat_timeout, std::chrono::milliseconds stall_warning) {
-  stall_warning_ = stall_warning;
-  roster_ = std::move(roster);
-  host_leaders_ = std::move(host_leaders);
+void Coordinator::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, const Key& key) {
   std::vector<int> leaders;
   std::vector<int> host_ranks;
   for (int rank = 1; rank < static_cast<int>(roster_.size()); ++rank) {
@@ -84,10 +86,9 @@ void Coordinator::open(std::vector<Hello> roster, std::vector<int> host_leaders,
     if (leader == 0) host_ranks.push_back(rank);
   }
   raise_fd_limit(leaders.size() + host_ranks.size());
-  connections_.open(std::move(acceptor_), 0, leaders, key, heartbeat_timeout);
+  connections_.open(std::move(acceptor), 0, leaders, key);
   if (!host_ranks.empty())
-    connections_.open(std::make_unique<AuthenticatingAcceptor>(io_, local_name(key, 0)), 0, host_ranks, key,
-                      heartbeat_timeout);
+    connections_.open(std::make_unique<AuthenticatingAcceptor>(io_, local_name(key, 0)), 0, host_ranks, key);
 }
 
 void Coordinator::close() {
@@ -232,19 +233,62 @@ std::string Coordinator::describe_missing(const GatherRound& round, std::chrono:
                      format_duration(waited), text);
 }
 
+// Ranks that are missing may wait in other rounds than `late`, for ranks that are not among them. Replaces
+// the former by the latter.
+std::string Coordinator::describe_other_rounds(std::set<int>& ranks, const GatherRound* late) const {
+  std::string text;
+  std::set<const GatherRound*> described{late};
+  for (auto at = rounds_.begin(); at != rounds_.end() && described.size() <= max_other_rounds;) {
+    const auto& [name, round] = *at++;
+    std::vector<int> waiting;
+    for (int const rank : round->arrived())
+      if (ranks.contains(rank)) waiting.push_back(rank);
+    auto const awaited = round->missing();
+    bool const is_new =
+        std::none_of(awaited.begin(), awaited.end(), [&](int rank) { return ranks.contains(rank); });
+    if (waiting.empty() || !is_new || !described.insert(round.get()).second) continue;
+    text += fmt::format("; {} wait{} in {} for {}", describe_ranks(roster_, waiting),
+                        waiting.size() == 1 ? "s" : "", name, describe_ranks(roster_, awaited));
+    for (int const rank : waiting) ranks.erase(rank);
+    ranks.insert(awaited.begin(), awaited.end());
+    at = rounds_.begin();
+  }
+  return text;
+}
+
 void Coordinator::on_round_timeout(const std::string& name, const GatherRound& round) {
-  Failure failure{ErrorCode::deadline, round.lowest_arrived(),
-                  name + ": " + describe_missing(round, round.timeout())};
+  auto text = name + ": " + describe_missing(round, round.timeout());
   auto const missing = round.missing();
-  std::vector<int> connected;
-  std::copy_if(missing.begin(), missing.end(), std::back_inserter(connected),
-               [&](int rank) { return rank == 0 || ever_connected_.contains(rank); });
-  if (connected.empty()) return fail(failure);
+  std::set<int> unexplained(missing.begin(), missing.end());
+  auto const arrived = round.arrived();
+  if (auto const others = describe_other_rounds(unexplained, &round); !others.empty()) {
+    text += others;
+  } else if (arrived.size() <= missing.size()) {
+    text += fmt::format("; only {} came", describe_ranks(roster_, arrived));  // perhaps to a wrong call
+  }
+  std::set<int> queried = unexplained;
+  queried.insert(arrived.begin(), arrived.end());
+  // A rank may only be cut off, because its host leader is lost.
+  for (int const rank : std::set(queried)) queried.insert(host_leaders_[static_cast<std::size_t>(rank)]);
+  std::erase_if(queried, [this](int rank) { return rank != 0 && !ever_connected_.contains(rank); });
   query_is_warning_ = false;
-  query_states(connected, "", 0, [this, failure, connected](const RankStates& states) mutable {
-    failure.text += describe_current_waits(connected, states);
-    fail(failure);
-  });
+  query_states({queried.begin(), queried.end()}, "", 0,
+               [this, text, arrived, unexplained, queried](const RankStates& states) {
+                 fail_late_round(text, arrived, unexplained, queried, states);
+               });
+}
+
+// The lowest rank that waits in the round reports, if it still answers.
+void Coordinator::fail_late_round(const std::string& text, const std::vector<int>& arrived,
+                                  const std::set<int>& unexplained, const std::set<int>& queried,
+                                  const RankStates& states) {
+  std::vector<int> described;
+  for (int const rank : queried)
+    if (unexplained.contains(rank) || !states.contains(rank)) described.push_back(rank);
+  auto const reporter =
+      std::find_if(arrived.begin(), arrived.end(), [&](int rank) { return states.contains(rank); });
+  fail({ErrorCode::deadline, reporter == arrived.end() ? 0 : *reporter,
+        text + describe_current_waits(described, states)});
 }
 
 void Coordinator::query_states(const std::vector<int>& ranks, const std::string& communicator,
@@ -253,6 +297,13 @@ void Coordinator::query_states(const std::vector<int>& ranks, const std::string&
   query_ = std::make_unique<RankStateCollector>(io_, id, ranks, std::move(on_done),
                                                 [this, id] { finish_query(id); });
   send(ranks, encode(protocol::RankStateQuery{id, communicator, number}));
+}
+
+// A rank reports the calls of all ranks and of its communicators. Rank 0 also knows the rounds of some ranks.
+protocol::RankState Coordinator::add_round(int rank, protocol::RankState state) const {
+  for (const auto& [name, round] : rounds_)
+    if (state.current_wait.empty() && round->has_arrived(rank)) state.current_wait = name;
+  return state;
 }
 
 void Coordinator::finish_query(std::uint64_t id) {
@@ -276,8 +327,15 @@ void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& rep
                    earlier.number = *first;
                    return query_mismatch(StallDiagnosis(rank, earlier, members), members, earlier);
                  }
-                 auto const failure = diagnosis.diagnose(roster_, states);
+                 auto failure = diagnosis.diagnose(roster_, states);
                  if (!failure) return;
+                 if (failure->code == ErrorCode::deadline) {
+                   std::set<int> behind;
+                   for (int const member : members)
+                     if (!states.contains(member) || states.at(member).number < report.number)
+                       behind.insert(member);
+                   failure->text += describe_other_rounds(behind);
+                 }
                  // Ranks in different operations never complete them.
                  if (!report.warning || failure->code == ErrorCode::usage) return fail(*failure);
                  if (!report.silent) warn(report.waited, failure->text);
@@ -305,7 +363,7 @@ bool Coordinator::is_new_warning(const protocol::StalledOperation& report) {
 // One stall makes many ranks wait, in different operations. A wait that began before the last warning belongs
 // to the same stall; the longest one is printed.
 void Coordinator::warn(std::chrono::milliseconds waited, const std::string& text) {
-  auto const now = std::chrono::steady_clock::now();
+  auto const now = Clock::now();
   if (waited <= last_printed_wait_ && now - waited < last_printed_) return;
   last_printed_ = now;
   last_printed_wait_ = waited;

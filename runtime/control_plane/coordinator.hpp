@@ -31,15 +31,15 @@ class Coordinator {
   /// Called with each message for rank 0 itself.
   using DeliverToSelf = std::function<void(const Message&)>;
 
-  /// `recorder`: rank 0's last call.
-  Coordinator(asio::io_context& io, DeliverToSelf deliver_to_self,
+  /// `host_leaders`, by rank: its host leader. `recorder`: rank 0's last call.
+  Coordinator(asio::io_context& io, DeliverToSelf deliver_to_self, std::vector<Hello> roster,
+              std::vector<int> host_leaders, std::chrono::milliseconds heartbeat_timeout,
+              std::chrono::milliseconds stall_warning = std::chrono::milliseconds{0},
               std::shared_ptr<const FlightRecorder> recorder = nullptr);
 
-  std::uint16_t port() const { return port_; }
-  /// Accepts the ranks. `host_leaders`, by rank: its host leader.
-  void open(std::vector<Hello> roster, std::vector<int> host_leaders, const Key& key,
-            std::chrono::milliseconds heartbeat_timeout,
-            std::chrono::milliseconds stall_warning = std::chrono::milliseconds{0});
+  /// Accepts the leaders of other hosts on `acceptor`, and the ranks of this host on a UNIX socket.
+  void open(std::unique_ptr<AuthenticatingAcceptor> acceptor, const Key& key);
+  void admit(int rank, std::shared_ptr<Channel> channel) { connections_.admit(rank, std::move(channel)); }
 
   /// Handles a message of any rank, rank 0 included.
   void handle(int rank, const Message& message);
@@ -50,7 +50,7 @@ class Coordinator {
   /// For a change of rank 0's last call.
   void send_heartbeat() { connections_.send_heartbeat(); }
 
-  bool all_disconnected() const { return connections_.empty(); }
+  void when_all_disconnected(std::function<void()> callback) { connections_.when_empty(std::move(callback)); }
   void close();
 
  private:
@@ -65,6 +65,11 @@ class Coordinator {
   void add_contribution(int rank, protocol::Contribution contribution);
   void complete_round(const std::string& name, GatherRound& round);
   void on_round_timeout(const std::string& name, const GatherRound& round);
+  std::string describe_other_rounds(std::set<int>& ranks, const GatherRound* late = nullptr) const;
+  void fail_late_round(const std::string& text, const std::vector<int>& arrived,
+                       const std::set<int>& unexplained, const std::set<int>& queried,
+                       const RankStates& states);
+  protocol::RankState add_round(int rank, protocol::RankState state) const;
   void schedule_round_warning(const std::string& name, std::chrono::milliseconds waited);
   std::string describe_missing(const GatherRound& round, std::chrono::milliseconds waited) const;
   void register_handlers();
@@ -82,8 +87,6 @@ class Coordinator {
   DeliverToSelf deliver_to_self_;
   protocol::Dispatcher<int> handlers_;  // of messages of a rank
   Connections connections_;
-  std::unique_ptr<AuthenticatingAcceptor> acceptor_;  // until open()
-  std::uint16_t port_;
   std::vector<Hello> roster_;
   std::vector<int> host_leaders_;
   std::set<int> ever_connected_;  // also those that disconnected since
@@ -96,7 +99,7 @@ class Coordinator {
   std::chrono::milliseconds stall_warning_{0};
   // By communicator: operation number and waiting time of the last warning.
   std::map<std::string, std::pair<std::uint64_t, std::chrono::milliseconds>> last_warnings_;
-  std::chrono::steady_clock::time_point last_printed_;  // warning
+  Clock::time_point last_printed_;  // warning
   std::chrono::milliseconds last_printed_wait_{0};
   std::optional<Failure> failure_;
   bool shutting_down_ = false;  // a disconnect is no longer a loss

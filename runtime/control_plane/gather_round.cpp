@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control_plane/gather_round.hpp"
 
+#include <algorithm>
+
 #include "control_plane/rank_ranges.hpp"
 
 namespace muster::control {
@@ -22,16 +24,16 @@ bool GatherRound::add(int rank, protocol::Contribution contribution) {
   if (!awaited || contribution.root != root_ || contribution.members != encoded_members_) return false;
   awaited = false;
   ++arrived_;
-  if (lowest_arrived_ < 0 || rank < lowest_arrived_) lowest_arrived_ = rank;
   if (root_ < 0 || rank == root_) blobs_.emplace(rank, std::move(contribution.blob));
   return true;
 }
 
-std::vector<int> GatherRound::missing() const {
-  std::vector<int> missing;
+std::vector<int> GatherRound::members(bool awaited) const {
+  std::vector<int> found;
   for (int const member : members_)
-    if (awaited_[static_cast<std::size_t>(member)]) missing.push_back(member);
-  return missing;
+    if (awaited_[static_cast<std::size_t>(member)] == awaited) found.push_back(member);
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 protocol::RoundResult GatherRound::result(const std::string& name) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <asio.hpp>
 #include <chrono>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "protocol/messages.hpp"
+#include "timer.hpp"
 
 namespace muster::control {
 
@@ -25,18 +27,24 @@ class GatherRound {
   bool is_complete() const { return arrived_ == members_.size(); }
 
   const std::vector<int>& members() const { return members_; }
-  std::vector<int> missing() const;
-  /// The lowest rank that contributed; -1 for none.
-  int lowest_arrived() const { return lowest_arrived_; }
+  /// In increasing order.
+  std::vector<int> missing() const { return members(true); }
+  std::vector<int> arrived() const { return members(false); }
+  bool has_arrived(int rank) const {
+    return !awaited_[static_cast<std::size_t>(rank)] &&
+           std::find(members_.begin(), members_.end(), rank) != members_.end();
+  }
   std::chrono::milliseconds timeout() const { return timeout_; }
   bool last() const { return last_; }
   /// The message to every member. Call once: it moves the blobs out.
   protocol::RoundResult result(const std::string& name);
 
-  asio::steady_timer timer;
-  asio::steady_timer warning;  ///< when the next warning is due
+  Timer timer;
+  Timer warning;  ///< when the next warning is due
 
  private:
+  std::vector<int> members(bool awaited) const;
+
   protocol::Message encoded_members_;
   std::vector<int> members_;
   std::vector<bool> awaited_;  // by rank of the job
@@ -44,7 +52,6 @@ class GatherRound {
   bool last_;
   std::chrono::milliseconds timeout_;
   std::size_t arrived_ = 0;
-  int lowest_arrived_ = -1;
   std::map<int, protocol::Blob> blobs_;  // only those that the result contains
 };
 

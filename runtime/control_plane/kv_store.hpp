@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "protocol/messages.hpp"
+#include "timer.hpp"
 
 namespace muster::control {
 
@@ -44,7 +45,7 @@ class KvStore {
     explicit Waiter(asio::io_context& io) : timer(io) {}
     int rank = 0;
     std::uint64_t id = 0;
-    asio::steady_timer timer;
+    Timer timer;
   };
 
   asio::io_context& io_;

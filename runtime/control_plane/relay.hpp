@@ -18,28 +18,30 @@ class Relay {
  public:
   using Send = std::function<void(const Message& message)>;
 
-  /// Listens for the ranks of the host at once. `leader` is this rank, `recorder` has its last call.
-  /// @throws Error(ErrorCode::system)
-  Relay(asio::io_context& io, const Key& key, int leader, std::shared_ptr<const FlightRecorder> recorder);
+  /// `leader` is this rank, `recorder` has its last call. While `leaving` returns true, a disconnect is not
+  /// reported to rank 0 as a loss.
+  Relay(int leader, std::vector<int> ranks, std::chrono::milliseconds heartbeat_timeout,
+        std::shared_ptr<const FlightRecorder> recorder, const Send& send_to_rank0,
+        std::function<bool()> leaving);
 
-  /// While `leaving` returns true, a disconnect is not reported to rank 0 as a loss.
-  void open(const std::vector<int>& ranks, const Key& key, std::chrono::milliseconds heartbeat_timeout,
-            const Send& send_to_rank0, std::function<bool()> leaving);
+  /// Accepts the ranks of the host on `acceptor`.
+  void open(std::unique_ptr<AuthenticatingAcceptor> acceptor, const Key& key) {
+    connections_.open(std::move(acceptor), leader_, ranks_, key);
+  }
+  void admit(int rank, std::shared_ptr<Channel> channel) { connections_.admit(rank, std::move(channel)); }
 
   /// Sends rank 0's message to these ranks of the host, except this one. True when this rank is among them.
   bool forward(const std::vector<int>& ranks, const Message& message);
   /// Sends to every rank of the host but this one.
   void broadcast(const Message& message);
 
-  bool empty() const { return connections_->empty(); }
-  void close() { connections_->close(); }
+  void when_empty(std::function<void()> on_empty) { connections_.when_empty(std::move(on_empty)); }
+  void close() { connections_.close(); }
 
  private:
   int leader_;
-  std::shared_ptr<const FlightRecorder> recorder_;
-  std::unique_ptr<AuthenticatingAcceptor> acceptor_;
   std::vector<int> ranks_;
-  std::unique_ptr<Connections> connections_;
+  Connections connections_;
 };
 
 }  // namespace muster::control

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "clock.hpp"
 #include "deadline.hpp"
 #include "protocol/messages.hpp"
 
@@ -40,7 +40,7 @@ class RpcTable {
     std::optional<Bytes> answer;
   };
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  Condition changed_;
   std::map<std::string, Handler> handlers_;
   std::map<std::uint64_t, PendingRequest> pending_;
   std::uint64_t last_number_ = 0;

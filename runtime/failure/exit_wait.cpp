@@ -12,7 +12,7 @@ namespace {
 
 struct ExitState {
   std::mutex mutex;
-  std::chrono::steady_clock::time_point until;
+  Clock::time_point until;
   std::vector<std::shared_ptr<const void>> kept;
 };
 
@@ -31,7 +31,8 @@ void run_at_exit() {
 
 }  // namespace
 
-void wait_at_exit(std::chrono::steady_clock::time_point until) {
+void wait_at_exit(Clock::time_point until) {
+  if (simulation) return simulation->wait_at_exit(until);
   [[maybe_unused]] static int const registered = std::atexit(run_at_exit);
   std::lock_guard const lock(at_exit().mutex);
   at_exit().until = until;

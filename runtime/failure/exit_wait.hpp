@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <memory>
+
+#include "clock.hpp"
 
 namespace muster::control {
 
 /// From now on exit() does not end this process before `until`. Thread-safe.
-void wait_at_exit(std::chrono::steady_clock::time_point until);
+void wait_at_exit(Clock::time_point until);
 /// Keeps `object` until this process ends. Thread-safe.
 void keep_until_exit(std::shared_ptr<const void> object);
 

@@ -7,6 +7,11 @@
 #include "repeat_error.hpp"
 
 namespace muster::control {
+namespace {
+
+constexpr std::chrono::milliseconds longest_reporter_check{1500};
+
+}  // namespace
 
 bool Mailbox::fail(const Failure& failure, bool printed) {
   std::lock_guard const lock(mutex_);
@@ -43,17 +48,24 @@ void Mailbox::check() const {
   lock.lock();
   bool const known = failure_observed_.exchange(true);
   changed_.wait_for(lock, remote_error_delay, [this] { return failure_->reporter == rank_; });
+  changed_.wait_for(lock, longest_reporter_check, [this] { return !reporter_expected_; });
   bool const prints = failure_->reporter == rank_;
   bool const printed = !prints || report_claimed_;
   lock.unlock();
   if (prints && !known && failure.code == ErrorCode::lost_rank)
-    wait_at_exit(std::chrono::steady_clock::now() + remote_error_delay);
+    wait_at_exit(Clock::now() + remote_error_delay);
   throw Error(failure.code, failure.text, printed);
 }
 
 void Mailbox::become_reporter() {
   std::lock_guard const lock(mutex_);
   if (failure_) failure_->reporter = rank_;
+  changed_.notify_all();
+}
+
+void Mailbox::expect_reporter(bool expected) {
+  std::lock_guard const lock(mutex_);
+  reporter_expected_ = expected;
   changed_.notify_all();
 }
 
@@ -122,15 +134,15 @@ bool Mailbox::leaving() const {
   return leaving_;
 }
 
-void Mailbox::mark_thread_ended() {
+void Mailbox::mark_disconnected() {
   std::lock_guard const lock(mutex_);
-  thread_ended_ = true;
+  disconnected_ = true;
   changed_.notify_all();
 }
 
-void Mailbox::wait_for_thread_end(std::chrono::milliseconds wait) {
+void Mailbox::wait_for_disconnects(std::chrono::milliseconds wait) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, wait, [&] { return thread_ended_; });
+  changed_.wait_for(lock, wait, [&] { return disconnected_; });
 }
 
 }  // namespace muster::control

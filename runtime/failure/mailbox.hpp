@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "clock.hpp"
 #include "deadline.hpp"
 #include "failure/failure.hpp"
 #include "protocol/message.hpp"
@@ -36,6 +36,8 @@ class Mailbox {
   void check() const;
   /// Makes this rank the reporter of the failure.
   void become_reporter();
+  /// While true, check() waits longer: this rank may become the reporter.
+  void expect_reporter(bool expected);
   /// The first check() that would throw ErrorCode::lost_rank calls this before it throws.
   using OnLoss = std::function<void(const Failure& failure)>;
   void on_loss(OnLoss callback);
@@ -65,9 +67,9 @@ class Mailbox {
   /// From here on a disconnect is no loss.
   void begin_leaving();
   bool leaving() const;
-  /// Called when the control thread has ended.
-  void mark_thread_ended();
-  void wait_for_thread_end(std::chrono::milliseconds wait);
+  /// Called after begin_leaving(), when the ranks that connect through this one have disconnected.
+  void mark_disconnected();
+  void wait_for_disconnects(std::chrono::milliseconds wait);
 
  private:
   int rank_;
@@ -75,14 +77,15 @@ class Mailbox {
   mutable std::atomic<bool> failure_observed_{false};
   mutable OnLoss on_loss_;  // null once called
   bool report_claimed_ = false;
+  bool reporter_expected_ = false;
   mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  mutable Condition changed_;
   std::optional<Failure> failure_;
   std::map<std::string, std::vector<Blob>> results_;
   std::map<std::uint64_t, std::optional<Message>> responses_;  // by number, of requests that still wait
   std::uint64_t last_request_ = 0;
   bool leaving_ = false;
-  bool thread_ended_ = false;
+  bool disconnected_ = false;
 };
 
 }  // namespace muster::control

@@ -22,6 +22,7 @@ constexpr milliseconds print_timeout{1000};
 constexpr milliseconds reporter_lead{300};
 
 void print_failure_line(const Failure& failure) {
+  if (simulation) return simulation->print_line(failure.text);
   run_bounded(
       [text = failure.text] {
         log::error(text);
@@ -65,7 +66,9 @@ bool ProcessWatchdog::print_loss(const Failure& failure) const {
 void ProcessWatchdog::end_process() {
   print_failure();
   auto const failure = *mailbox_.failure();
-  ::_exit(Error(failure.code, failure.text).exit_code());
+  auto const exit_code = Error(failure.code, failure.text).exit_code();
+  if (simulation) simulation->end_process(exit_code);
+  ::_exit(exit_code);
 }
 
 }  // namespace muster::control

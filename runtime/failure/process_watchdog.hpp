@@ -7,6 +7,7 @@
 
 #include "failure/failure.hpp"
 #include "failure/mailbox.hpp"
+#include "timer.hpp"
 
 namespace muster::control {
 
@@ -32,8 +33,8 @@ class ProcessWatchdog {
 
   Mailbox& mailbox_;
   int rank_;
-  asio::steady_timer print_timer_;
-  asio::steady_timer end_timer_;
+  Timer print_timer_;
+  Timer end_timer_;
   std::atomic<std::chrono::milliseconds> on_loss_time_{std::chrono::milliseconds{0}};
 };
 

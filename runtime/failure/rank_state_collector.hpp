@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "protocol/messages.hpp"
+#include "timer.hpp"
 
 namespace muster::control {
 
@@ -36,7 +37,7 @@ class RankStateCollector {
   std::set<int> ranks_;
   RankStates states_;
   OnDone on_done_;
-  asio::steady_timer timer_;
+  Timer timer_;
 };
 
 /// "; rank 2 is in MPI_Init; rank 3 is in no call of Muster's; rank 5 does not answer" for `ranks`, of which

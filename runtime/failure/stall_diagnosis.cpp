@@ -95,6 +95,7 @@ std::string StallDiagnosis::describe_last_operation(const RankState& state) cons
   auto did = state.operation.empty() ? ", which called nothing there yet"
              : state.inside          ? ", which is still in " + state.operation + " there"
                                      : ", whose last call there was " + state.operation;
+  if (!state.inside && !state.current_wait.empty()) return did + ", now in " + state.current_wait;
   // The last call was on another communicator, or on none.
   if (!state.last_call.empty() && state.last_call.find("'" + report_.communicator + "'") == std::string::npos)
     did += ", " + state.last_call;

@@ -21,11 +21,11 @@ namespace {
 // How the control plane monitors the ranks of `records`.
 control::ControlPlaneOptions control_plane_options(const JobState& state, bool prints_losses) {
   auto const& options = state.options;
-  auto const has_ended = [&state](int rank) {
+  auto const query_process = [&state](int rank, milliseconds wait) {
     const auto& other = state.records[static_cast<std::size_t>(rank)];
     const auto& self = state.records[static_cast<std::size_t>(state.context->rank)];
-    return control::SurvivorRendezvous::has_closed(bootstrap::addresses_to_try(other, self),
-                                                   other.recovery_port);
+    return control::SurvivorRendezvous::query_process(bootstrap::addresses_to_try(other, self),
+                                                      other.recovery_port, wait);
   };
   return {state.context->roster,
           bootstrap::host_leaders(state.records),
@@ -33,7 +33,7 @@ control::ControlPlaneOptions control_plane_options(const JobState& state, bool p
           options.stall_warning,
           options.abort_grace,
           prints_losses,
-          has_ended};
+          query_process};
 }
 
 std::shared_ptr<control::ControlPlane> connect_to_rank_0(const JobState& state,

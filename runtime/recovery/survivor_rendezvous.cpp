@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
@@ -22,8 +23,8 @@ using std::chrono::milliseconds;
 
 // How long to try an address that does not answer at all.
 constexpr milliseconds reachability_timeout{3000};
-// How long an address may take to answer has_closed().
-constexpr milliseconds answer_timeout{100};
+// On a network that loses packets, one of these answers in time.
+constexpr int connections_per_query = 4;
 // The coordinator keeps the deadline.
 constexpr milliseconds coordinator_grace{3000};
 
@@ -86,13 +87,23 @@ class SurvivorClient {
 
 }  // namespace
 
-bool SurvivorRendezvous::has_closed(const std::vector<std::string>& addresses, std::uint16_t port) {
+ProcessState SurvivorRendezvous::query_process(const std::vector<std::string>& addresses, std::uint16_t port,
+                                               milliseconds wait) {
+  auto const endpoints = parse_endpoints(addresses, port);
+  if (endpoints.empty()) return ProcessState::unknown;
+  ProcessState state = ProcessState::unknown;
   asio::io_context io;
-  for (const auto& endpoint : parse_endpoints(addresses, port)) {
-    auto const answer = probe(io, endpoint, answer_timeout);
-    if (!answer || answer == asio::error::connection_refused) return static_cast<bool>(answer);
+  std::deque<Socket> sockets;
+  for (int i = 0; i < connections_per_query; ++i) {
+    // Further addresses may be those of a bridge that this host has, too.
+    sockets.emplace_back(io).async_connect(endpoints.front(), [&](const asio::error_code& error) {
+      if (error && error != asio::error::connection_refused) return;
+      state = error ? ProcessState::ended : ProcessState::running;
+      io.stop();
+    });
   }
-  return false;
+  io.run_for(wait);
+  return state;
 }
 
 SurvivorRendezvous::Payloads SurvivorRendezvous::run(RecoveryConfig config,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "deadline.hpp"
+#include "failure/reporter_check.hpp"
 #include "transport/authenticating_acceptor.hpp"
 
 namespace muster::control {
@@ -35,9 +36,10 @@ class SurvivorRendezvous {
   /// @throws Error(ErrorCode::system) when no port is free.
   SurvivorRendezvous() : acceptor_(io_) {}
   std::uint16_t port() const { return acceptor_.port(); }
-  /// True when the host at the first of these addresses that answers refuses connections to that port(): the
-  /// process with that object has ended. Takes at most 0.1 s for each address.
-  static bool has_closed(const std::vector<std::string>& addresses, std::uint16_t port);
+  /// The state of the process with the object that has that port(), at the first of these addresses that is
+  /// one: ended when the host refuses connections. Waits at most `wait` for an answer.
+  static ProcessState query_process(const std::vector<std::string>& addresses, std::uint16_t port,
+                                    std::chrono::milliseconds wait);
 
   /// Returns each survivor's payload, by rank; the same on all survivors. Call once per object.
   /// @throws Error: lost_rank without a quorum; deadline.

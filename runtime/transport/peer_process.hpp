@@ -16,7 +16,7 @@ namespace muster::control {
 struct DisconnectCause {
   std::string text;
   bool confirmed_dead = false;  ///< the process has ended; otherwise it may be stopped or cut off
-  bool silent = false;          ///< nothing came for the heartbeat timeout
+  bool silent = false;          ///< nothing came for the heartbeat timeout, or for half of it before the end
 };
 
 /// The process at the other end of a connection: its last call, and how it ended. On the same host both are

@@ -25,6 +25,9 @@ FrameNonce frame_nonce(std::uint64_t number) {
   return nonce;
 }
 
+// How long close() waits for the other side, with heartbeats.
+constexpr std::chrono::milliseconds linger_time{900};
+
 // Without heartbeats, a link that carries nothing for so long is dead.
 constexpr std::chrono::milliseconds dead_link_timeout{10'000};
 
@@ -133,7 +136,7 @@ void SecureChannel::decrypt_frame() {
   } catch (const std::exception& error) {
     return disconnect(error.what());
   }
-  if (!closing_) read_length();
+  read_length();  // while it lingers, too
 }
 
 void SecureChannel::send(const Message& message) {
@@ -174,7 +177,7 @@ void SecureChannel::write_next() {
                       self->queue_bytes_ -= self->queue_.front().size();
                       self->queue_.pop_front();
                       if (!self->queue_.empty()) return self->write_next();
-                      if (self->closing_) self->close_socket();
+                      if (self->closing_) self->finish();
                     });
 }
 
@@ -184,7 +187,21 @@ void SecureChannel::close() {
   timer_.cancel();
   on_message_ = nullptr;
   on_disconnect_ = nullptr;
-  if (queue_.empty()) close_socket();
+  if (queue_.empty()) finish();
+}
+
+// A socket that is closed while the other side still sends resets the connection, and what was lost on the
+// way is not sent again. With heartbeats the other side does send, so this side reads on until the other one
+// closes.
+void SecureChannel::finish() {
+  if (heartbeat_timeout_.count() == 0) return close_socket();
+  asio::error_code error;
+  socket_.shutdown(asio::socket_base::shutdown_send, error);
+  if (error) return close_socket();
+  timer_.expires_after(linger_time);
+  timer_.async_wait([self = shared_from_this()](const asio::error_code& cancelled) {
+    if (!cancelled) self->close_socket();
+  });
 }
 
 DisconnectCause SecureChannel::disconnect_cause(const std::string& reason) const {
@@ -193,10 +210,13 @@ DisconnectCause SecureChannel::disconnect_cause(const std::string& reason) const
                                   heartbeat_timeout_.count() > 0 ? heartbeat_timeout_ : dead_link_timeout);
   auto const silence =
       std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - last_received_);
-  // It missed a heartbeat before the connection was closed.
-  if (heartbeat_timeout_.count() > 0 && silence > heartbeat_timeout_ / 2)
-    return peer_.disconnect_cause(fmt::format("{}, silent for {} before", reason, format_duration(silence)),
-                                  {});
+  // It missed a heartbeat before the connection was closed: another rank may have noticed the silence before.
+  if (heartbeat_timeout_.count() > 0 && silence > heartbeat_timeout_ / 2) {
+    auto cause =
+        peer_.disconnect_cause(fmt::format("{}, silent for {} before", reason, format_duration(silence)), {});
+    cause.silent = true;
+    return cause;
+  }
   return peer_.disconnect_cause(reason, {});
 }
 

@@ -10,14 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "protocol/message.hpp"
+#include "transport/channel.hpp"
 #include "transport/endpoint.hpp"
 #include "transport/handshake.hpp"
 #include "transport/peer_process.hpp"
 
 namespace muster::control {
-
-using protocol::Message;
 
 /// A peer that announces a longer frame is disconnected.
 inline constexpr std::size_t max_frame_bytes = 4u << 20;
@@ -26,27 +24,18 @@ inline constexpr std::size_t max_queue_bytes = 512u << 20;
 
 /// An authenticated connection: length-limited frames, each encrypted with ChaCha20-Poly1305 under the
 /// connection's keys, with the frame's number as nonce. Every call and callback on the io_context's thread.
-class SecureChannel : public std::enable_shared_from_this<SecureChannel> {
+class SecureChannel : public Channel, public std::enable_shared_from_this<SecureChannel> {
  public:
-  using OnMessage = std::function<void(const Message&)>;
-  /// `reason` is the system's text. Called once, not after close().
-  using OnDisconnect = std::function<void(const std::string& reason)>;
-
   /// `recorder`: this process's last call, which the other side can read.
   SecureChannel(Socket socket, const SessionKeys& keys,
                 std::shared_ptr<const FlightRecorder> recorder = nullptr);
 
-  /// Both sides send a heartbeat every quarter of `heartbeat_timeout`. A side that receives nothing for that
-  /// time disconnects: the other process is stopped or its host is down. 0: no heartbeats.
   void start(OnMessage on_message, OnDisconnect on_disconnect,
-             std::chrono::milliseconds heartbeat_timeout = std::chrono::milliseconds{0});
-  void send(const Message& message);
-  /// Sends a heartbeat now, besides the regular ones.
-  void send_heartbeat() { send(peer_.heartbeat_message()); }
-  /// Closes the connection once queued messages are sent. The callbacks are not called again.
-  void close();
-  /// Call within OnDisconnect: how the process at the other end ended, as far as it can be known.
-  DisconnectCause disconnect_cause(const std::string& reason) const;
+             std::chrono::milliseconds heartbeat_timeout = std::chrono::milliseconds{0}) override;
+  void send(const Message& message) override;
+  void send_heartbeat() override { send(peer_.heartbeat_message()); }
+  void close() override;
+  DisconnectCause disconnect_cause(const std::string& reason) const override;
 
  private:
   using Bytes = std::vector<std::uint8_t>;
@@ -57,6 +46,7 @@ class SecureChannel : public std::enable_shared_from_this<SecureChannel> {
   void write_next();
   void disconnect(const std::string& reason);
   void disconnect(const asio::error_code& error);
+  void finish();
   void close_socket();
   void check_liveness();
 

@@ -86,12 +86,16 @@ class CoordinatorProcess {
   static int serve(int end, int ranks, const control::Key& key) {
     try {
       asio::io_context io;
-      control::Coordinator coordinator(io, [end](const control::Message&) {
-        double const nothing = 0;
-        write_all(end, &nothing, sizeof nothing);
-      });
-      coordinator.open(make_roster(ranks), find_host_leaders(ranks), key, std::chrono::milliseconds{0});
-      auto const port = coordinator.port();
+      control::Coordinator coordinator(
+          io,
+          [end](const control::Message&) {
+            double const nothing = 0;
+            write_all(end, &nothing, sizeof nothing);
+          },
+          make_roster(ranks), find_host_leaders(ranks), std::chrono::milliseconds{0});
+      auto acceptor = std::make_unique<control::AuthenticatingAcceptor>(io);
+      auto const port = acceptor->port();
+      coordinator.open(std::move(acceptor), key);
       auto work = asio::make_work_guard(io);
       std::thread thread([&io] { io.run(); });
       write_all(end, &port, sizeof port);

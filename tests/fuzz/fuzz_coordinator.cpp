@@ -15,14 +15,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (int rank = 0; rank < 4; ++rank) roster[static_cast<std::size_t>(rank)].rank = rank;
 
   asio::io_context io;
-  Coordinator coordinator(io, [](const Message& message) { protocol::type_of(message); });
-  coordinator.open(roster, host_leaders, key, std::chrono::milliseconds{0});
+  Coordinator coordinator(
+      io, [](const Message& message) { protocol::type_of(message); }, roster, host_leaders,
+      std::chrono::milliseconds{0});
+  auto acceptor = std::make_unique<AuthenticatingAcceptor>(io);
+  auto const port = acceptor->port();
+  coordinator.open(std::move(acceptor), key);
   auto const neighbour = std::make_shared<fuzz::BrokenRank>(io, 1, proof_key);
   auto const other_host = std::make_shared<fuzz::BrokenRank>(io, 2, proof_key);
   for (const auto& frame : fuzz::parse_frames(data, size))
     (frame.from % 2 == 0 ? neighbour : other_host)->add(frame.bytes);
   neighbour->start(local_endpoint(local_name(key, 0)));
-  other_host->start(tcp_endpoint(asio::ip::address_v4::loopback(), coordinator.port()));
+  other_host->start(tcp_endpoint(asio::ip::address_v4::loopback(), port));
   // Rank 0 makes the same call as all ranks.
   coordinator.handle(0, encode(protocol::Contribution{"b", nullptr, 0, std::chrono::seconds{5}, false, {}}));
   auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -33,10 +33,10 @@ struct ControlPlaneFixture {
   explicit ControlPlaneFixture(int ranks, int connected, std::vector<int> host_leaders = {},
                                std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(10),
                                std::chrono::milliseconds stall_warning = std::chrono::milliseconds{0},
-                               std::function<bool(int)> has_ended = nullptr)
-      : options{make_roster(ranks),  std::move(host_leaders),      heartbeat_timeout,
-                stall_warning,       std::chrono::milliseconds{0}, false,
-                std::move(has_ended)},
+                               muster::control::ReporterCheck::Query query_process = nullptr)
+      : options{make_roster(ranks),      std::move(host_leaders),      heartbeat_timeout,
+                stall_warning,           std::chrono::milliseconds{0}, false,
+                std::move(query_process)},
         key(muster::control::random_key()) {
     planes.push_back(ControlPlane::listen(key));
     planes[0]->start_coordinator(options);

@@ -66,6 +66,35 @@ TEST_CASE("when a barrier's deadline passes, one rank reports the missing rank")
   CHECK_THROWS_AS(fixture.planes[2]->barrier("epoch", 1s), Error);  // the late rank gets the failure, too
 }
 
+TEST_CASE("when the missing ranks wait in another call, the error names the rank for which they wait") {
+  ControlPlaneFixture fixture(4);
+  auto const run = [&](const std::vector<int>& outer) {
+    auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+      if (rank == 0) plane.gather("outer", outer, {}, 1s);
+      if (rank == 1 || rank == 2) plane.gather("inner", {1, 2, 3}, {}, 20s);
+    });
+    REQUIRE(thrown[0]);
+    return std::string(thrown[0]->what());
+  };
+  SECTION("which is not in this call") {
+    auto const text = run({0, 1, 2});
+    INFO(text);
+    CHECK(has(text, "outer: 2 of 3 ranks missing after 1 s: rank 1 "));
+    CHECK(
+        has(text,
+            "; rank 1 (host h1, GPU 0000:01:00.0), rank 2 (host h2, GPU 0000:02:00.0) wait in inner for rank "
+            "3 (host h3, GPU 0000:03:00.0); rank 3 is in no call of Muster's"));
+  }
+  SECTION("which is missing here, too") {
+    auto const text = run({0, 1, 2, 3});
+    INFO(text);
+    CHECK(has(
+        text,
+        "; only rank 0 (host h0, GPU 0000:00:00.0) came; rank 3 is in no call of Muster's; ranks 1, 2 are "
+        "in inner"));
+  }
+}
+
 TEST_CASE("when a rank leaves too early, the error names the calls in which the other ranks are") {
   ControlPlaneFixture fixture(4);
   auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {

@@ -22,9 +22,9 @@ class HostOfTwo {
       : acceptor_(std::make_unique<AuthenticatingAcceptor>(io_)),
         port_(acceptor_->port()),
         rank_0_(
-            nullptr, [](int) {}, [this](int, const Message& message) { on_message(message); },
+            nullptr, 10s, [](int) {}, [this](int, const Message& message) { on_message(message); },
             [this](int, const DisconnectCause&) { on_disconnect(); }) {
-    rank_0_.open(std::move(acceptor_), 0, {1}, key_, 10s);
+    rank_0_.open(std::move(acceptor_), 0, {1}, key_);
     thread_ = std::thread([this] { io_.run(); });
     ControlPlaneOptions const options{ControlPlaneFixture::make_roster(3), {0, 1, 1}, 10s};
     for (int rank : {1, 2})

@@ -144,7 +144,9 @@ TEST_CASE("when the rank that reports a loss is lost at the same time, one of th
                                           {0, 1, 3}, {0, 4}, {3},       {0}};
   for (const auto& lost : losses) {
     INFO("rank " << fmt::format("{}", fmt::join(lost, ", ")));
-    ControlPlaneFixture fixture(6, 6, three_hosts, 10s, 0ms, [&](int rank) { return lost.contains(rank); });
+    ControlPlaneFixture fixture(6, 6, three_hosts, 10s, 0ms, [&](int rank, std::chrono::milliseconds) {
+      return lost.contains(rank) ? ProcessState::ended : ProcessState::running;
+    });
     auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
       if (lost.contains(rank)) return plane.abort_connections();
       plane.barrier("epoch", 20s);

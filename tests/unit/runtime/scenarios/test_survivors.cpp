@@ -115,10 +115,13 @@ struct SurvivorRun {
 TEST_CASE("a rank's port shows whether its process still runs") {
   auto rank = std::make_unique<SurvivorRendezvous>();
   auto const port = rank->port();
-  CHECK_FALSE(SurvivorRendezvous::has_closed({"not an address", "127.0.0.1"}, port));
+  auto const query = [port](const std::vector<std::string>& addresses) {
+    return SurvivorRendezvous::query_process(addresses, port, 10s);
+  };
+  CHECK(query({"not an address", "127.0.0.1"}) == ProcessState::running);
   rank.reset();
-  CHECK(SurvivorRendezvous::has_closed({"127.0.0.1"}, port));
-  CHECK_FALSE(SurvivorRendezvous::has_closed({}, port));
+  CHECK(query({"127.0.0.1"}) == ProcessState::ended);
+  CHECK(query({}) == ProcessState::unknown);
 }
 
 TEST_CASE("when a process of this host is lost, the cause and its last call are known") {

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <asio.hpp>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "clock.hpp"
+
+namespace muster::control {
+
+/// The thread of a rank's control plane, with its io_context. In the simulator, a thread of simulated time.
+class ControlThread {
+ public:
+  /// Called on the thread with the text of an exception that a handler threw. The thread continues.
+  using OnError = std::function<void(const std::string& reason)>;
+
+  explicit ControlThread(OnError on_error) : on_error_(std::move(on_error)) {}
+
+  asio::io_context& io() { return io_; }
+  bool running() const { return running_; }
+  void start();
+  /// Lets the thread end once its io_context has nothing left to do, and ends it after `wait` at the latest.
+  void end(std::chrono::milliseconds wait) noexcept;
+
+ private:
+  void run();
+  bool run_ready_handlers();
+  void run_handlers(const std::function<void()>& run);
+  void mark_ended();
+
+  OnError on_error_;
+  asio::io_context io_;
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;  // while the thread runs
+  std::thread thread_;
+  bool running_ = false;
+  std::mutex mutex_;
+  Condition ended_condition_;
+  bool ended_ = false;
+};
+
+}  // namespace muster::control
