@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "simulator.hpp"
+
+namespace simulator {
+
+enum class FaultKind {
+  killed,     ///< the process of a rank is killed
+  stopped,    ///< the process of a rank is stopped
+  exits,      ///< the program ends by exit(0) and leaves the job without a word
+  throws,     ///< the program ends by an exception of its own
+  computes,   ///< the program computes for longer than the others wait
+  skips,      ///< the program leaves out a call that the others make
+  differs,    ///< the program makes a call of a communicator with another count
+  host_down,  ///< a host loses its power
+  link_down,  ///< a host loses its network
+};
+
+inline constexpr int fault_kinds = 9;
+std::string name_of(FaultKind kind);
+
+struct Fault {
+  FaultKind kind;
+  Duration when;              ///< since the start
+  int rank;                   ///< of a host: its lowest
+  std::vector<int> culprits;  ///< the ranks of which the job's line may name one
+};
+
+struct JobOptions {
+  std::uint64_t seed = 0;
+  int ranks = 0;                     ///< 0: 2 to 24, by the seed
+  std::optional<int> fault_count{};  ///< empty: 0 to 2, by the seed
+  std::optional<FaultKind> kind{};   ///< empty: any, by the seed
+};
+
+struct RankEnd {
+  bool ended = false;  ///< false: it still ran at the end of the simulation
+  int exit_code = 0;
+  Duration when{};  ///< since the start
+  std::vector<std::string> lines;
+};
+
+struct JobResult {
+  int hosts = 0;
+  std::vector<int> host_of;
+  Duration slow_network{};  ///< greatest latency between hosts
+  std::vector<Fault> faults;
+  std::vector<RankEnd> ranks;
+  Duration last_call{};  ///< when the first rank began the last barrier; zero if none did
+};
+
+/// Runs one job of real control planes in simulated time. The seed decides its hosts, its program, its faults
+/// and the order of all events.
+JobResult run_job(const JobOptions& options);
+
+/// What the job should not have done, a line each; empty: nothing. The rules of docs/failures.md.
+std::vector<std::string> find_violations(const JobResult& result);
+
+/// The job, its faults and the ends of its ranks, for a reader.
+std::string describe(const JobResult& result);
+
+}  // namespace simulator

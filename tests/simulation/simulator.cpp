@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator.hpp"
+
+#include <algorithm>
+
+namespace simulator {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long a thread takes to run once it can: mostly at once, sometimes later.
+constexpr Duration usual_wake_time = 100us;
+constexpr Duration slow_wake_time = 10ms;
+constexpr double slow_wakes = 0.02;
+
+// Thrown by end_process() through the handlers of a control thread, and by end_program() through a program.
+struct ProcessEnd {
+  int exit_code;
+};
+
+}  // namespace
+
+Simulator::Simulator(std::uint64_t seed) : random_(seed), start_(1h), now_(start_) {
+  muster::simulation = this;
+}
+
+// The threads of processes that did not end by themselves unwind now, and free what they have.
+Simulator::~Simulator() {
+  for (auto& process : processes_) {
+    if (!process->finished) {
+      process->draining = true;
+      process->drained_until = now_ + 24h;
+      current_ = process.get();
+      process->to_program.release();
+      process->to_simulator.acquire();
+    }
+    process->thread.join();
+  }
+  muster::simulation = nullptr;
+}
+
+Process& Simulator::add_process(int host, std::function<int()> program) {
+  auto& process = *processes_.emplace_back(std::make_unique<Process>());
+  process.rank = static_cast<int>(processes_.size()) - 1;
+  process.host = host;
+  process.program = std::move(program);
+  process.thread = std::thread([this, &process] { run_thread(process); });
+  process.waiting = true;
+  after(0s, [this, &process] { resume(process); });
+  return process;
+}
+
+void Simulator::run_thread(Process& process) {
+  process.to_program.acquire();
+  if (!process.draining) {
+    try {
+      int const exit_code = process.program();
+      while (!process.draining && now() < process.exit_not_before) compute(process.exit_not_before - now());
+      if (!process.draining) end(process, exit_code);
+    } catch (const ProcessEnd&) {
+      // end_program() ended it.
+    }
+  }
+  process.finished = true;
+  process.to_simulator.release();
+}
+
+void Simulator::run(Duration limit) {
+  auto const until = now_ + limit;
+  while (!events_.empty() && events_.top().when <= until && !is_over()) {
+    auto const event = events_.top();
+    events_.pop();
+    now_ = event.when;
+    event.call();
+  }
+}
+
+bool Simulator::is_over() const {
+  for (const auto& process : processes_)
+    if (process->state == Process::State::running) return false;
+  return true;
+}
+
+void Simulator::after(Duration delay, std::function<void()> event) {
+  events_.push({now_ + delay, ++last_event_, std::move(event)});
+}
+
+std::int64_t Simulator::draw(std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+}
+
+void Simulator::resume(Process& process) {
+  if (process.state != Process::State::running || process.finished || !process.waiting) return;
+  process.waiting = false;
+  process.wake_scheduled = false;
+  current_ = &process;
+  process.to_program.release();
+  process.to_simulator.acquire();
+  current_ = nullptr;
+  schedule_control(process);  // the program may have posted to it
+}
+
+void Simulator::schedule_control(Process& process) {
+  if (process.control_scheduled || !process.control) return;
+  process.control_scheduled = true;
+  auto const delay = draw_time(0s, draw_chance(slow_wakes) ? slow_wake_time : usual_wake_time);
+  after(delay, [this, &process] {
+    process.control_scheduled = false;
+    run_on_control_thread(process, [] {});
+  });
+}
+
+void Simulator::run_on_control_thread(Process& process, const std::function<void()>& call) {
+  if (process.state != Process::State::running || !process.control) return;
+  current_ = &process;
+  process.timer_due.reset();
+  try {
+    call();
+    if (!process.control()) process.control = nullptr;
+  } catch (const ProcessEnd& ended) {
+    end(process, ended.exit_code);
+  }
+  current_ = nullptr;
+  if (!process.timer_due) return;
+  after(std::max<Duration>(*process.timer_due - now_, 0s), [this, &process, due = *process.timer_due] {
+    if (process.timer_due == due) schedule_control(process);
+  });
+}
+
+void Simulator::end(Process& process, int exit_code) {
+  if (process.state == Process::State::ended) return;
+  process.state = Process::State::ended;
+  process.exit_code = exit_code;
+  process.ended = now_;
+  if (on_end_) on_end_(process);
+}
+
+void Simulator::compute(Duration length) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  auto const until = now() + length;
+  while (now() < until) wait(lock, until);
+}
+
+// The thread unwinds when the run is over.
+void Simulator::end_program(int exit_code) {
+  auto& process = *current_;
+  if (!process.draining) {
+    end(process, exit_code);
+    process.to_simulator.release();
+    process.to_program.acquire();
+  }
+  throw ProcessEnd{exit_code};
+}
+
+Time Simulator::now() const { return current_ && current_->draining ? current_->drained_until : now_; }
+
+void Simulator::expect_timer(Duration wait) {
+  if (!current_) return;
+  auto const due = now_ + wait;
+  if (!current_->timer_due || due < *current_->timer_due) current_->timer_due = due;
+}
+
+void Simulator::wait(std::unique_lock<std::mutex>& lock, Time until) {
+  auto& process = *current_;
+  if (process.draining) {
+    process.drained_until = std::max(process.drained_until, until);
+    return;
+  }
+  lock.unlock();
+  process.waiting = true;
+  after(std::max<Duration>(until - now_, 0s), [this, &process, number = ++process.wait_number] {
+    if (process.wait_number == number) resume(process);
+  });
+  process.to_simulator.release();
+  process.to_program.acquire();
+  if (process.draining) process.drained_until = std::max(process.drained_until, until);
+  lock.lock();
+}
+
+void Simulator::notify_all() {
+  if (!current_) return;
+  auto& process = *current_;
+  if (process.draining || !process.waiting || process.wake_scheduled) return;
+  process.wake_scheduled = true;
+  after(draw_time(0s, draw_chance(slow_wakes) ? slow_wake_time : usual_wake_time),
+        [this, &process] { resume(process); });
+}
+
+void Simulator::start_thread(std::function<bool()> run) {
+  current_->control = std::move(run);
+  schedule_control(*current_);
+}
+
+void Simulator::print_line(const std::string& line) {
+  if (!current_->draining) current_->lines.push_back(line);
+}
+
+void Simulator::end_process(int exit_code) { throw ProcessEnd{exit_code}; }
+
+void Simulator::wait_at_exit(Time until) { current_->exit_not_before = until; }
+
+}  // namespace simulator
