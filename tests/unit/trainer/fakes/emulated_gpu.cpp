@@ -1,92 +1,110 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulated_gpu.hpp"
 
-#include <ucontext.h>
-
-#include <csetjmp>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/common_interface_defs.h>
-#endif
+#include "fibre.hpp"
 
 namespace fake_gpu {
 namespace {
 
-constexpr std::size_t stack_bytes = 1 << 17;
-
-/// A stack to switch to and from; after the first switch without a system call.
-struct Fibre {
-  std::unique_ptr<unsigned char[]> stack;
-  ucontext_t start{};
-  jmp_buf at{};
-  bool started = false;
-  void* sanitizer = nullptr;
-};
-
 enum class State { ready, at_barrier, in_warp, done };
+
 struct Copy {
   void* to;
   const void* from;
   bool valid;
 };
+
+void perform(const Copy& copy) {
+  if (copy.valid) {
+    std::memcpy(copy.to, copy.from, 16);
+  } else {
+    std::memset(copy.to, 0, 16);
+  }
+}
+
+/// A thread's asynchronous copies: done at the last possible moment, when the thread waits for them. In a
+/// build that looks for races they are done at the first one, by an agent that nothing orders until then.
+class Copies {
+ public:
+  void reset() {
+    groups_.resize(1);
+    groups_[0].clear();
+    agent_.reset();
+    committed_ = waited_ = 0;
+  }
+  void enqueue(const Copy& copy) {
+    if (!finds_races) return groups_.back().push_back(copy);
+    release(&issued_);
+    agent_.run([&] {
+      acquire(&issued_);
+      if (copy.valid) note_read(copy.from);
+      note_write(copy.to);
+      for (int i = 0; i < 2; ++i)
+        static_cast<volatile std::uint64_t*>(copy.to)[i] =
+            copy.valid ? static_cast<const volatile std::uint64_t*>(copy.from)[i] : 0;
+    });
+  }
+  void commit() {
+    if (!finds_races) return groups_.emplace_back(), void();
+    agent_.run([&] { release(&done_[committed_ % done_.size()]); });
+    ++committed_;
+  }
+  void wait(std::size_t remaining) {
+    for (; finds_races && waited_ + remaining < committed_; ++waited_)
+      acquire(&done_[waited_ % done_.size()]);
+    while (groups_.size() > remaining + 1) {
+      for (const Copy& copy : groups_.front()) perform(copy);
+      groups_.erase(groups_.begin());
+    }
+  }
+
+ private:
+  std::vector<std::vector<Copy>> groups_;  // the last one is not committed
+  Agent agent_;
+  char issued_ = 0;
+  std::array<char, 64> done_{};
+  std::size_t committed_ = 0;
+  std::size_t waited_ = 0;
+};
+
 struct Thread {
   Fibre fibre;
   Index index;
   State state = State::done;
   void* posted = nullptr;
   WarpFunction function = nullptr;
-  std::vector<std::vector<Copy>> copies;  ///< groups; the last one is not committed
+  Copies copies;
+  std::size_t fences = 0;  ///< that it has passed
 };
 
-Fibre scheduler{nullptr, {}, {}, true, nullptr};  // the stack of launch()
-std::vector<std::unique_ptr<Thread>> threads;     // reused by later launches
+Fibre scheduler;                               // the stack of launch()
+std::vector<std::unique_ptr<Thread>> threads;  // reused by later launches
 Thread* current = nullptr;
 std::array<int, 32> lanes_waiting{};  // by warp: lanes that wait for the others
 std::size_t thread_count = 0;
-std::vector<unsigned char> shared;
+unsigned char* shared = nullptr;
 const std::function<void()>* body = nullptr;
-std::string launch_error;
+const char* launch_error = nullptr;  // of a warp
 
-#ifdef __SANITIZE_ADDRESS__
-const void* launch_stack = nullptr;  // launch()'s stack, known once the first fibre has left it
-std::size_t launch_stack_bytes = 0;
-void start_switch(Fibre& from, const Fibre& to) {
-  __sanitizer_start_switch_fiber(&from.sanitizer, to.stack ? to.stack.get() : launch_stack,
-                                 to.stack ? stack_bytes : launch_stack_bytes);
-}
-void finish_switch(Fibre& at) {
-  const bool on_thread_stack = &at != &scheduler;
-  __sanitizer_finish_switch_fiber(at.sanitizer, on_thread_stack ? &launch_stack : nullptr,
-                                  on_thread_stack ? &launch_stack_bytes : nullptr);
-}
-#else
-void start_switch(Fibre&, const Fibre&) {}
-void finish_switch(Fibre&) {}
-#endif
-
-void run_thread();
-
-void switch_to(Fibre& from, Fibre& to) {
-  start_switch(from, to);
-  if (_setjmp(from.at) == 0) {
-    if (to.started) _longjmp(to.at, 1);
-    to.started = true;
-    setcontext(&to.start);
-  }
-  finish_switch(from);
-}
+// What is released to: only the addresses count.
+std::array<char, 4> barriers;
+std::array<std::array<char, 4>, 32> warp_fences;
+char block_ends;
+std::size_t barriers_passed = 0;
 
 void run_thread() {
-  finish_switch(current->fibre);
+  current->fibre.finish_switch();
   for (;;) {  // one thread of each block
     (*body)();
+    release(&block_ends);
     current->state = State::done;
-    switch_to(current->fibre, scheduler);
+    Fibre::switch_fibre(current->fibre, scheduler);
   }
 }
 
@@ -94,28 +112,21 @@ void prepare(Thread& thread, unsigned number) {
   const bool was_interrupted = thread.state != State::done;
   thread.index = {number, 0, 0};
   thread.state = State::ready;
-  thread.copies.resize(1);
-  thread.copies[0].clear();
-  Fibre& fibre = thread.fibre;
-  if (fibre.started && !was_interrupted) return;
-  if (!fibre.stack) fibre.stack = std::make_unique<unsigned char[]>(stack_bytes);
-  fibre.started = false;
-  getcontext(&fibre.start);
-  fibre.start.uc_stack.ss_sp = fibre.stack.get();
-  fibre.start.uc_stack.ss_size = stack_bytes;
-  fibre.start.uc_link = nullptr;
-  makecontext(&fibre.start, run_thread, 0);
+  thread.copies.reset();
+  thread.fences = 0;
+  // Without a new fibre, a thread would be ordered after that of the block before.
+  if (finds_races || was_interrupted || !thread.fibre.is_prepared()) thread.fibre.prepare(run_thread);
 }
 
 void run(Thread& thread) {
   current = &thread;
   threadIdx = thread.index;
-  switch_to(scheduler, thread.fibre);
+  Fibre::switch_fibre(scheduler, thread.fibre);
 }
 
 void wait(State state) {
   current->state = state;
-  switch_to(current->fibre, scheduler);
+  Fibre::switch_fibre(current->fibre, scheduler);
 }
 
 /// Releases all threads if all wait at the barrier.
@@ -124,11 +135,11 @@ bool release_barrier() {
     if (threads[i]->state != State::at_barrier) return false;
   }
   for (std::size_t i = 0; i < thread_count; ++i) threads[i]->state = State::ready;
+  ++barriers_passed;
   return true;
 }
 
 void run_block(bool reverse_order) {
-  std::fill(shared.begin(), shared.end(), static_cast<unsigned char>(0xff));
   lanes_waiting = {};
   for (unsigned i = 0; i < thread_count; ++i) prepare(*threads[i], i);
   for (;;) {
@@ -137,7 +148,7 @@ void run_block(bool reverse_order) {
       Thread& thread = *threads[reverse_order ? thread_count - 1 - i : i];
       if (thread.state != State::ready) continue;
       run(thread);
-      if (!launch_error.empty()) throw std::logic_error(std::exchange(launch_error, ""));
+      if (launch_error != nullptr) throw std::logic_error(std::exchange(launch_error, nullptr));
       ran = true;
     }
     if (ran || release_barrier()) continue;
@@ -149,13 +160,23 @@ void run_block(bool reverse_order) {
   }
 }
 
-void perform(const Copy& copy) {
-  if (copy.valid) {
-    std::memcpy(copy.to, copy.from, 16);
-  } else {
-    std::memset(copy.to, 0, 16);
+/// The shared memory of one block: as large as the launch requests, which AddressSanitizer checks.
+class SharedMemory {
+ public:
+  explicit SharedMemory(std::size_t bytes) : bytes_(bytes) {
+    shared = finds_races ? map_memory(bytes + 1) : new unsigned char[bytes];
+    std::memset(shared, 0xff, bytes);
   }
-}
+  ~SharedMemory() {
+    finds_races ? unmap_memory(shared, bytes_ + 1) : delete[] shared;
+    shared = nullptr;
+  }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+ private:
+  std::size_t bytes_;
+};
 
 }  // namespace
 
@@ -164,20 +185,28 @@ void launch(const Launch& launch, const std::function<void()>& thread) {
     throw std::logic_error("a block has whole warps and at most 1024 threads");
   thread_count = launch.threads;
   while (threads.size() < thread_count) threads.push_back(std::make_unique<Thread>());
-  std::vector<unsigned char>(launch.shared_bytes).swap(shared);
   body = &thread;
   gridDim = launch.grid;
   blockDim = {launch.threads, 1, 1};
   for (blockIdx.z = 0; blockIdx.z < gridDim.z; ++blockIdx.z) {
     for (blockIdx.y = 0; blockIdx.y < gridDim.y; ++blockIdx.y) {
-      for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) run_block(launch.reverse_order);
+      for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
+        SharedMemory const memory(launch.shared_bytes);
+        run_block(launch.reverse_order);
+      }
     }
   }
+  acquire(&block_ends);
 }
 
-unsigned char* shared_memory() { return shared.data(); }
+unsigned char* shared_memory() { return shared; }
 
-void sync_block() { wait(State::at_barrier); }
+void sync_block() {
+  auto& barrier = barriers[barriers_passed % barriers.size()];
+  release(&barrier);
+  wait(State::at_barrier);
+  acquire(&barrier);
+}
 
 void run_on_warp(void* argument, WarpFunction function) {
   current->posted = argument;
@@ -191,23 +220,21 @@ void run_on_warp(void* argument, WarpFunction function) {
     if (lane.function != function) launch_error = "lanes of a warp wait for different things";
     lanes[i] = lane.posted;
   }
-  if (!launch_error.empty()) return wait(State::in_warp);
+  if (launch_error != nullptr) return wait(State::in_warp);
   function(lanes);
   for (std::size_t i = 0; i < lanes.size(); ++i) threads[warp * 32 + i]->state = State::ready;
 }
 
-void enqueue_copy(void* to, const void* from, bool valid) {
-  current->copies.back().push_back({to, from, valid});
+void sync_warp() {
+  auto& fences = warp_fences[threadIdx.x / 32];
+  auto& fence = fences[current->fences++ % fences.size()];
+  release(&fence);
+  run_on_warp(nullptr, [](const Lanes&) {});
+  acquire(&fence);
 }
 
-void commit_copies() { current->copies.emplace_back(); }
-
-void wait_for_copies(std::size_t groups) {
-  auto& copies = current->copies;
-  while (copies.size() > groups + 1) {
-    for (const Copy& copy : copies.front()) perform(copy);
-    copies.erase(copies.begin());
-  }
-}
+void enqueue_copy(void* to, const void* from, bool valid) { current->copies.enqueue({to, from, valid}); }
+void commit_copies() { current->copies.commit(); }
+void wait_for_copies(std::size_t groups) { current->copies.wait(groups); }
 
 }  // namespace fake_gpu

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fake GPU: the kernels' own sources, compiled by the host's compiler, run block after block with a fibre
 // for each thread. It shows what a kernel computes, accesses beyond its memory (with AddressSanitizer), and
-// threads that miss each other at a barrier. It does not model speed or caches, and finds races only if they
-// differ between its two thread orders.
+// threads that miss each other at a barrier. Compiled with FAKE_GPU_FINDS_RACES, ThreadSanitizer reports
+// accesses that no barrier, __syncwarp(), or wait for copies orders; shuffles and matrix instructions order
+// nothing, and neither do blocks of one launch. It does not model speed or caches.
 #pragma once
 
 #include <array>
@@ -51,6 +52,7 @@ void launch(const Launch& launch, const std::function<void()>& thread);
 /// requests.
 unsigned char* shared_memory();
 void sync_block();
+void sync_warp();
 
 /// A warp operation: every lane calls with the same `function` and its own `argument`; `function` is called
 /// once, with all arguments.
@@ -63,6 +65,9 @@ void enqueue_copy(void* to, const void* from, bool valid);
 void commit_copies();
 void wait_for_copies(std::size_t groups);
 
+// The lanes' own variables, which no program can race on.
+#define FAKE_GPU_UNCHECKED __attribute__((no_sanitize("thread")))
+
 template <typename Value>
 struct Exchange {
   Value value;
@@ -70,12 +75,13 @@ struct Exchange {
   Value result{};
 };
 template <typename Value>
-Value exchange(Value value, int from) {
+FAKE_GPU_UNCHECKED Value exchange(Value value, int from) {
   Exchange<Value> argument{value, from, {}};
-  run_on_warp(&argument, [](const Lanes& lanes) {
-    for (void* each : lanes) {
-      auto& to = *static_cast<Exchange<Value>*>(each);
-      to.result = static_cast<Exchange<Value>*>(lanes[static_cast<std::size_t>(to.from)])->value;
+  run_on_warp(&argument, [](const Lanes& lanes) FAKE_GPU_UNCHECKED {
+    void* const* const all = lanes.data();
+    for (std::size_t i = 0; i < 32; ++i) {
+      auto& to = *static_cast<Exchange<Value>*>(all[i]);
+      to.result = static_cast<Exchange<Value>*>(all[to.from])->value;
     }
   });
   return argument.result;
@@ -85,9 +91,7 @@ Value exchange(Value value, int from) {
 
 inline float __uint_as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 inline void __syncthreads() { fake_gpu::sync_block(); }
-inline void __syncwarp() {
-  fake_gpu::run_on_warp(nullptr, [](const fake_gpu::Lanes&) {});
-}
+inline void __syncwarp() { fake_gpu::sync_warp(); }
 template <typename Value>
 Value __shfl_xor_sync(unsigned, Value value, int distance) {
   return fake_gpu::exchange(value, static_cast<int>(threadIdx.x % 32) ^ distance);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "compute/cuda/kernels/mma.cuh"
+#include "fibre.hpp"
 #include "float16_bits.hpp"
 
 namespace muster::compute::cuda {
@@ -78,11 +79,13 @@ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, 
 }
 
 void load_matrices(std::uint32_t (&to)[4], const Bf16x8* row) {
+  fake_gpu::note_read(row);
   Matrices mine{to, row};
   fake_gpu::run_on_warp(&mine, load_warp_matrices<false>);
 }
 
 void load_matrices_transposed(std::uint32_t (&to)[4], const Bf16x8* row) {
+  fake_gpu::note_read(row);
   Matrices mine{to, row};
   fake_gpu::run_on_warp(&mine, load_warp_matrices<true>);
 }
