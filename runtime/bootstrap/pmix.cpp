@@ -134,7 +134,7 @@ void PmixBootstrap::throw_missing_ranks(const JoinRecord& mine, const Deadline& 
 void PmixBootstrap::publish(const JoinRecord& mine) {
   auto published = mine;
   if (!mine.key.empty()) published.key = seal_->seal(mine.key);
-  if (rank() < max_reporters) {
+  if (rank() < max_reporters && mine.error.empty()) {
     report_server_.emplace(rank(), size_);
     published.report_port = report_server_->port();
     published.report_key = seal_->seal(report_server_->key());
@@ -171,7 +171,8 @@ std::vector<JoinRecord> PmixBootstrap::exchange(const JoinRecord& mine, const De
     if (records.back().hello.rank != r)
       throw Error(ErrorCode::system, fmt::format("join: the hello of rank {} names another rank", r));
   }
-  records.front().key = rank() == 0 ? mine.key : open_key(records.front().key);
+  auto& key = records.front().key;
+  if (!key.empty()) key = rank() == 0 ? mine.key : open_key(key);
   log::debug("join: PMIx: {} hellos read", size_);
   return records;
 }

@@ -99,7 +99,8 @@ JoinRecord describe_this_rank(JobState& state, const Deadline& deadline) {
   return mine;
 }
 
-void open_listener(JobState& state, JoinRecord& mine) {
+// An error here is put into the record, too.
+void open_listener(JobState& state, JoinRecord& mine) try {
   if (state.bootstrap->size() == 1) return;
   if (state.context->rank == 0) {
     auto const key = control::random_key();
@@ -109,6 +110,10 @@ void open_listener(JobState& state, JoinRecord& mine) {
   }
   state.survivor_rendezvous = std::make_shared<control::SurvivorRendezvous>();
   mine.recovery_port = state.survivor_rendezvous->port();
+} catch (const std::exception& error) {
+  if (!mine.error.empty()) return;
+  mine.error = bootstrap::describe_rank(mine.hello) + " " + error.what();
+  mine.error_code = ErrorCode::system;
 }
 
 void exchange(JobState& state, const JoinRecord& mine, const Deadline& deadline) {

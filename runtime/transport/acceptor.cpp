@@ -47,14 +47,14 @@ Acceptor::Acceptor(asio::io_context& io, const std::vector<std::uint16_t>& ports
     } catch (const asio::system_error& error) {
       asio::error_code ignored;
       acceptor_.close(ignored);
-      why = fmt::format("port {}: {}", port, error.code().message());
+      why = port == 0 ? error.code().message() : fmt::format("port {}: {}", port, error.code().message());
     }
   }
-  throw Error(
-      ErrorCode::system,
-      fmt::format("rank 0 cannot listen for the other ranks: {}{}: free a port, or choose others (srun "
-                  "--muster or --resv-ports, MUSTER_PORT)",
-                  why, ports.size() > 1 ? fmt::format(", as all {} that were tried", ports.size()) : ""));
+  auto text = "cannot listen for the other ranks: " + why;
+  if (ports != std::vector<std::uint16_t>{0})
+    text += fmt::format("{}: free a port, or choose others (srun --muster or --resv-ports, MUSTER_PORT)",
+                        ports.size() > 1 ? fmt::format(", as all {} that were tried", ports.size()) : "");
+  throw Error(ErrorCode::system, text);
 }
 
 Acceptor::Acceptor(asio::io_context& io, const std::string& name) : acceptor_(io), backoff_timer_(io) {

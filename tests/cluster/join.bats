@@ -111,6 +111,17 @@ shifted() {
   [[ "$(job_lines)" =~ "1 of 4 ranks missing after 2 s: rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
 }
 
+@test "with PMIx, a rank that cannot listen is named at once" {
+  needs_pmix
+  local rank
+  for rank in 0 3; do
+    run lab exec srun -N2 -n4 --overcommit --mpi=pmix --kill-on-bad-exit=0 "$(program)" deaf:$rank
+    [ "$status" = 71 ]
+    [ "$(job_lines | wc -l)" = 1 ]
+    [[ "$(job_lines)" == *": rank $rank (host n"*") cannot listen for the other ranks: Too many open files" ]]
+  done
+}
+
 @test "when rank 0 never joins, one rank of each host reports it" {
   run ranks -- absent:0
   [ "$status" = 75 ]
@@ -147,7 +158,8 @@ shifted() {
   [[ "$(job_lines)" =~ "2 of 4 ranks missing after 2 s: rank 1 (host n0) started (pid "[0-9]+", joining_ranks) but said no hello; rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
   run lab exec srun -N2 -n4 --overcommit --mpi=pmix --kill-on-bad-exit=0 "$(program)" ended:3
   [ "$(job_lines | wc -l)" = 1 ]
-  [[ "$(job_lines)" == *"rank 3 (host n1) has no process there any more: it ended without a hello"* ]]
+  # On a busy machine some process may not let others read its environment in time.
+  [[ "$(job_lines)" =~ "rank 3 (host n1) "("has no process there any more: it ended without a hello"|"said no hello; pid "[0-9]+.*" cannot be read now") ]]
 }
 
 # without_munge NODE KILL: four ranks on two nodes without MUNGE on NODE; KILL: whether the step ends with its

@@ -4,12 +4,16 @@
 // stopped while it joins. WHAT:
 //   absent:R,S…  these ranks never join
 //   ended:R   rank R ends before it joins
+//   deaf:R    rank R cannot listen on TCP
 //   killed    the last rank is killed after the join
 //   slowly    every rank stays in the job for 1 s
 //   patiently the join may take 100 s instead of 2
 //   until:FILE  patiently, and every rank runs barriers until FILE exists, and 100 more
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +27,8 @@
 using namespace std::chrono_literals;
 
 namespace {
+
+bool is_deaf = false;
 
 // `wanted`: comma-separated ranks.
 bool is_rank(const std::string& wanted) {
@@ -65,6 +71,7 @@ int run(const std::string& what, const std::string& stopped) {
     return 0;
   }
   if (what.starts_with("ended:") && is_rank(what.substr(6))) return 0;
+  is_deaf = what.starts_with("deaf:") && is_rank(what.substr(5));
   bool const until = what.starts_with("until:");
   bool const patiently = until || what == "patiently";
   auto job = muster::Job::join({.deadline = patiently ? 100s : 2s, .device = muster::Device::cpu});
@@ -82,6 +89,18 @@ int run(const std::string& what, const std::string& stopped) {
 }
 
 }  // namespace
+
+// Interposes the C library's function.
+extern "C" int listen(int descriptor, int backlog) {
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  if (is_deaf && getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+      own.ss_family != AF_UNIX) {
+    errno = EMFILE;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_listen, descriptor, backlog));
+}
 
 int main(int argc, char** argv) {
   return exit_code_of("joining_ranks", [&] { return run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : ""); });
