@@ -54,7 +54,7 @@ class Condition {
     if (simulation) return simulation->notify_all();
     condition_.notify_all();
   }
-  /// The last value of `done`, which is false only after `until`.
+  /// Waits until done() or `until`. Returns done().
   template <typename Done>
   bool wait_until(std::unique_lock<std::mutex>& lock, Clock::time_point until, Done done) {
     if (!simulation) return condition_.wait_until(lock, until, done);

@@ -5,7 +5,7 @@
 
 #include "clock.hpp"
 
-/// How long asio may sleep before it looks at the timers again: in simulated time never.
+/// How long asio may sleep before it looks at the timers again. In simulated time it does not sleep.
 template <>
 struct asio::wait_traits<muster::Clock> {
   static muster::Clock::duration to_wait_duration(const muster::Clock::duration& wait) {

@@ -41,7 +41,7 @@ class Connections {
 
   /// No effect for a rank that is not connected.
   void send(int rank, const Message& message);
-  /// SecureChannel::send_heartbeat() on all connections.
+  /// Channel::send_heartbeat() on all connections.
   void send_heartbeat();
   /// Calls `on_empty` as soon as no rank is connected.
   void when_empty(std::function<void()> on_empty);

@@ -321,7 +321,8 @@ void ControlPlane::fail(const Failure& failure, ReporterCheck::Options check) {
   bool const printed = options_.prints_losses && watchdog_.print_loss(failure);
   if (!mailbox_.fail(failure, printed) || mailbox_.leaving()) return;
   if (options_.abort_grace.count() > 0) watchdog_.start(failure, options_.abort_grace);
-  if (options_.query_process) reporter_check_.start(failure, options_.roster, options_.query_process, check);
+  if (options_.query_processes)
+    reporter_check_.start(failure, options_.roster, options_.query_processes, check);
 }
 
 void ControlPlane::enter_phase(const char* phase) {

@@ -39,7 +39,7 @@ struct ControlPlaneOptions {
   /// control thread prints it at once.
   bool prints_losses = false;
   /// Called on the control thread, which it may hold for the given time. Empty: never known.
-  ReporterCheck::Query query_process{};
+  ReporterCheck::Query query_processes{};
 
   /// The other ranks of which `leader` is the host leader.
   std::vector<int> ranks_led_by(int leader) const {

@@ -13,7 +13,8 @@
 
 namespace muster::control {
 
-/// The thread of a rank's control plane, with its io_context. In the simulator, a thread of simulated time.
+/// The thread of a rank's control plane, with its io_context. In the simulator there is no thread: it calls
+/// the handlers itself.
 class ControlThread {
  public:
   /// Called on the thread with the text of an exception that a handler threw. The thread continues.

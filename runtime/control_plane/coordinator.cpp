@@ -8,6 +8,7 @@
 
 #include "control_plane/clock_offset.hpp"
 #include "control_plane/rank_ranges.hpp"
+#include "control_plane/round_description.hpp"
 #include "deadline.hpp"
 #include "log.hpp"
 #include "roster/roster.hpp"
@@ -21,8 +22,6 @@ using bootstrap::describe_ranks;
 
 // Each thread of a rank waits in at most one round on each communicator.
 constexpr std::size_t max_rounds = 4096;
-// More are not described when a round is late.
-constexpr std::size_t max_other_rounds = 4;
 
 }  // namespace
 
@@ -214,54 +213,18 @@ void Coordinator::schedule_round_warning(const std::string& name, std::chrono::m
   round.warning.async_wait([this, name, waited](const asio::error_code& error) {
     auto const found = rounds_.find(name);
     if (error || failure_ || found == rounds_.end()) return;
-    warn(waited, fmt::format("{} waits: {}", name, describe_missing(*found->second, waited)));
+    warn(waited, fmt::format("{} waits: {}", name,
+                             describe_missing(roster_, *found->second, ever_connected_, waited)));
     schedule_round_warning(name, 2 * waited);
   });
 }
 
-std::string Coordinator::describe_missing(const GatherRound& round, std::chrono::milliseconds waited) const {
-  auto const missing = round.missing();
-  std::vector<int> absent;
-  std::copy_if(missing.begin(), missing.end(), std::back_inserter(absent),
-               [&](int rank) { return rank != 0 && !ever_connected_.contains(rank); });
-  auto text = describe_ranks(roster_, missing);
-  if (!absent.empty()) {
-    text += absent.size() == missing.size() ? ", never connected to rank 0"
-                                            : fmt::format(", of which {} never connected", absent.size());
-  }
-  return fmt::format("{} of {} ranks missing after {}: {}", missing.size(), round.members().size(),
-                     format_duration(waited), text);
-}
-
-// Ranks that are missing may wait in other rounds than `late`, for ranks that are not among them. Replaces
-// the former by the latter.
-std::string Coordinator::describe_other_rounds(std::set<int>& ranks, const GatherRound* late) const {
-  std::string text;
-  std::set<const GatherRound*> described{late};
-  for (auto at = rounds_.begin(); at != rounds_.end() && described.size() <= max_other_rounds;) {
-    const auto& [name, round] = *at++;
-    std::vector<int> waiting;
-    for (int const rank : round->arrived())
-      if (ranks.contains(rank)) waiting.push_back(rank);
-    auto const awaited = round->missing();
-    bool const is_new =
-        std::none_of(awaited.begin(), awaited.end(), [&](int rank) { return ranks.contains(rank); });
-    if (waiting.empty() || !is_new || !described.insert(round.get()).second) continue;
-    text += fmt::format("; {} wait{} in {} for {}", describe_ranks(roster_, waiting),
-                        waiting.size() == 1 ? "s" : "", name, describe_ranks(roster_, awaited));
-    for (int const rank : waiting) ranks.erase(rank);
-    ranks.insert(awaited.begin(), awaited.end());
-    at = rounds_.begin();
-  }
-  return text;
-}
-
 void Coordinator::on_round_timeout(const std::string& name, const GatherRound& round) {
-  auto text = name + ": " + describe_missing(round, round.timeout());
+  auto text = name + ": " + describe_missing(roster_, round, ever_connected_, round.timeout());
   auto const missing = round.missing();
   std::set<int> unexplained(missing.begin(), missing.end());
   auto const arrived = round.arrived();
-  if (auto const others = describe_other_rounds(unexplained, &round); !others.empty()) {
+  if (auto const others = describe_other_rounds(roster_, rounds_, unexplained, &round); !others.empty()) {
     text += others;
   } else if (arrived.size() <= missing.size()) {
     text += fmt::format("; only {} came", describe_ranks(roster_, arrived));  // perhaps to a wrong call
@@ -299,10 +262,12 @@ void Coordinator::query_states(const std::vector<int>& ranks, const std::string&
   send(ranks, encode(protocol::RankStateQuery{id, communicator, number}));
 }
 
-// A rank reports the calls of all ranks and of its communicators. Rank 0 also knows the rounds of some ranks.
+// A rank reports the calls of the whole job and of its communicators. Rank 0 also knows in which gather or
+// broadcast of some ranks it waits.
 protocol::RankState Coordinator::add_round(int rank, protocol::RankState state) const {
-  for (const auto& [name, round] : rounds_)
-    if (state.current_wait.empty() && round->has_arrived(rank)) state.current_wait = name;
+  auto const round = std::find_if(rounds_.begin(), rounds_.end(),
+                                  [rank](const auto& entry) { return entry.second->has_arrived(rank); });
+  if (state.current_wait.empty() && round != rounds_.end()) state.current_wait = round->first;
   return state;
 }
 
@@ -330,11 +295,8 @@ void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& rep
                  auto failure = diagnosis.diagnose(roster_, states);
                  if (!failure) return;
                  if (failure->code == ErrorCode::deadline) {
-                   std::set<int> behind;
-                   for (int const member : members)
-                     if (!states.contains(member) || states.at(member).number < report.number)
-                       behind.insert(member);
-                   failure->text += describe_other_rounds(behind);
+                   auto missing = diagnosis.find_missing(states);
+                   failure->text += describe_other_rounds(roster_, rounds_, missing);
                  }
                  // Ranks in different operations never complete them.
                  if (!report.warning || failure->code == ErrorCode::usage) return fail(*failure);

@@ -15,6 +15,7 @@
 #include "control_plane/connections.hpp"
 #include "control_plane/gather_round.hpp"
 #include "control_plane/kv_store.hpp"
+#include "control_plane/round_description.hpp"
 #include "failure/failure.hpp"
 #include "failure/rank_state_collector.hpp"
 #include "failure/stall_diagnosis.hpp"
@@ -24,8 +25,8 @@
 namespace muster::control {
 
 /// Rank 0's side of the control plane: holds the connections, collects the contributions of each round, keeps
-/// the store, and names missing and lost ranks. Every call on the io_context's thread, except the constructor
-/// and port().
+/// the store, and names missing and lost ranks. Every call on the io_context's thread, but the constructor
+/// and open(), which come before.
 class Coordinator {
  public:
   /// Called with each message for rank 0 itself.
@@ -65,13 +66,11 @@ class Coordinator {
   void add_contribution(int rank, protocol::Contribution contribution);
   void complete_round(const std::string& name, GatherRound& round);
   void on_round_timeout(const std::string& name, const GatherRound& round);
-  std::string describe_other_rounds(std::set<int>& ranks, const GatherRound* late = nullptr) const;
   void fail_late_round(const std::string& text, const std::vector<int>& arrived,
                        const std::set<int>& unexplained, const std::set<int>& queried,
                        const RankStates& states);
   protocol::RankState add_round(int rank, protocol::RankState state) const;
   void schedule_round_warning(const std::string& name, std::chrono::milliseconds waited);
-  std::string describe_missing(const GatherRound& round, std::chrono::milliseconds waited) const;
   void register_handlers();
   // Calls `on_done` when `ranks` have replied or the time is over, unless the job fails before.
   void query_states(const std::vector<int>& ranks, const std::string& communicator, std::uint64_t number,
@@ -92,7 +91,7 @@ class Coordinator {
   std::set<int> ever_connected_;  // also those that disconnected since
   KvStore store_;
   CallComparison calls_;
-  std::map<std::string, std::unique_ptr<GatherRound>> rounds_;
+  Rounds rounds_;
   std::unique_ptr<RankStateCollector> query_;
   std::uint64_t last_query_ = 0;
   bool query_is_warning_ = false;  // query_ only explains a warning: a failure's query replaces it

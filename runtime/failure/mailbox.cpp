@@ -48,7 +48,10 @@ void Mailbox::check() const {
   lock.lock();
   bool const known = failure_observed_.exchange(true);
   changed_.wait_for(lock, remote_error_delay, [this] { return failure_->reporter == rank_; });
-  changed_.wait_for(lock, longest_reporter_check, [this] { return !reporter_expected_; });
+  if (checks_reporter_) {
+    changed_.wait_for(lock, longest_reporter_check, [this] { return !checks_reporter_; });
+    changed_.wait_for(lock, remote_error_delay, [this] { return failure_->reporter == rank_; });
+  }
   bool const prints = failure_->reporter == rank_;
   bool const printed = !prints || report_claimed_;
   lock.unlock();
@@ -57,15 +60,15 @@ void Mailbox::check() const {
   throw Error(failure.code, failure.text, printed);
 }
 
-void Mailbox::become_reporter() {
+void Mailbox::begin_reporter_check() {
   std::lock_guard const lock(mutex_);
-  if (failure_) failure_->reporter = rank_;
-  changed_.notify_all();
+  checks_reporter_ = true;
 }
 
-void Mailbox::expect_reporter(bool expected) {
+void Mailbox::end_reporter_check(bool reports) {
   std::lock_guard const lock(mutex_);
-  reporter_expected_ = expected;
+  checks_reporter_ = false;
+  if (reports && failure_) failure_->reporter = rank_;
   changed_.notify_all();
 }
 

@@ -34,10 +34,10 @@ class Mailbox {
   /// launcher may end the job with the first process that ends, and must not end the reporter before it
   /// prints. The reporter of a loss does not exit earlier than that, so that the others find it alive.
   void check() const;
-  /// Makes this rank the reporter of the failure.
-  void become_reporter();
-  /// While true, check() waits longer: this rank may become the reporter.
-  void expect_reporter(bool expected);
+  /// From now on check() waits longer: this rank may become the reporter of the failure.
+  void begin_reporter_check();
+  /// Ends that. `reports`: this rank is the reporter.
+  void end_reporter_check(bool reports);
   /// The first check() that would throw ErrorCode::lost_rank calls this before it throws.
   using OnLoss = std::function<void(const Failure& failure)>;
   void on_loss(OnLoss callback);
@@ -77,7 +77,7 @@ class Mailbox {
   mutable std::atomic<bool> failure_observed_{false};
   mutable OnLoss on_loss_;  // null once called
   bool report_claimed_ = false;
-  bool reporter_expected_ = false;
+  bool checks_reporter_ = false;
   mutable std::mutex mutex_;
   mutable Condition changed_;
   std::optional<Failure> failure_;

@@ -11,7 +11,6 @@ namespace {
 
 // Control threads reply even while their programs compute.
 constexpr std::chrono::milliseconds reply_timeout{1000};
-constexpr std::size_t max_reply_length = 200;
 constexpr std::size_t max_ranks_listed = 4;
 
 std::string abbreviate_ranks(const std::vector<int>& ranks) {
@@ -44,7 +43,7 @@ std::string describe_current_waits(const std::vector<int>& ranks, const RankStat
   std::vector<int> unresponsive;
   for (int const rank : ranks) {
     if (auto const found = states.find(rank); found != states.end()) {
-      by_wait[found->second.current_wait.substr(0, max_reply_length)].push_back(rank);
+      by_wait[found->second.current_wait.substr(0, max_wait_length)].push_back(rank);
     } else {
       unresponsive.push_back(rank);
     }

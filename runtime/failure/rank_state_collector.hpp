@@ -14,6 +14,9 @@
 
 namespace muster::control {
 
+/// Longer descriptions of waits are cut.
+inline constexpr std::size_t max_wait_length = 200;
+
 /// By rank: what it does.
 using RankStates = std::map<int, protocol::RankState>;
 

@@ -2,8 +2,12 @@
 #include "failure/reporter_check.hpp"
 
 #include <algorithm>
+#include <exception>
+#include <map>
 #include <string>
 #include <utility>
+
+#include "log.hpp"
 
 namespace muster::control {
 namespace {
@@ -15,38 +19,69 @@ constexpr milliseconds check_delay{100};
 constexpr milliseconds first_answer_time{100};
 // A host may be far away, or its answer get lost. The reporter is there for half a second after the loss.
 constexpr milliseconds last_answer_time{250};
-// More hosts than these are not waited for.
-constexpr std::size_t max_unknown_hosts = 3;
+constexpr int last_connections = 4;
 
 // One check for the rank that prints.
-struct PendingCheck {
-  int self;
-  int lost;
-  std::vector<Hello> roster;
-  ReporterCheck::Query query;
-  ReporterCheck::Options options;
+class PendingCheck {
+ public:
+  PendingCheck(int self, int lost, const std::vector<Hello>& roster, ReporterCheck::Query query,
+               ReporterCheck::Options options)
+      : self_(self), lost_(lost), roster_(roster), query_(std::move(query)), options_(options) {}
 
-  // The rank that prints; nothing when a host does not answer and the check is not the last.
-  std::optional<int> find(bool last) const {
-    std::vector<std::pair<std::string, std::string>> unknown_hosts;
-    for (int const rank : reporter_order(roster)) {
-      if (rank == self) return rank;
-      const Hello& hello = roster[static_cast<std::size_t>(rank)];
-      std::pair const host(hello.host, hello.boot_id);
-      if (rank == lost || std::find(unknown_hosts.begin(), unknown_hosts.end(), host) != unknown_hosts.end())
-        continue;
-      auto const state = query(rank, last ? last_answer_time : first_answer_time);
-      if (state == ProcessState::running) return rank;
-      if (state == ProcessState::ended) {
-        if (options.ended_rank_has_printed) return rank;
-        continue;
+  bool this_rank_reports() {
+    for (int const rank : reporter_order(roster_)) {
+      if (rank == self_) return true;
+      if (rank == lost_) continue;
+      if (!states_.contains(rank)) states_[rank] = query_({rank}, first_answer_time, 1).front();
+      if (states_[rank] == ProcessState::unknown && options_.unknown_rank_is_lost && !asked_all_)
+        ask_all_hosts(rank);
+      switch (states_[rank]) {
+        case ProcessState::running:
+          return false;
+        case ProcessState::ended:
+          if (options_.ended_rank_has_printed) return false;
+          break;
+        case ProcessState::unknown:
+          if (!options_.unknown_rank_is_lost) return false;
+          break;
       }
-      if (!options.unknown_rank_is_lost || unknown_hosts.size() == max_unknown_hosts) return rank;
-      if (!last) return std::nullopt;
-      unknown_hosts.push_back(host);
     }
-    return std::nullopt;
+    return false;
   }
+
+ private:
+  using Host = std::pair<std::string, std::string>;
+
+  Host host_of(int rank) const {
+    const Hello& hello = roster_[static_cast<std::size_t>(rank)];
+    return {hello.host, hello.boot_id};
+  }
+
+  // The first rank of each host stands for the host's others if it is unknown.
+  void ask_all_hosts(int first) {
+    asked_all_ = true;
+    std::map<Host, int> asked;
+    std::vector<int> ranks;
+    auto const order = reporter_order(roster_);
+    for (auto at = std::find(order.begin(), order.end(), first); *at != self_; ++at)
+      if (*at != lost_ && asked.emplace(host_of(*at), static_cast<int>(ranks.size())).second)
+        ranks.push_back(*at);
+    auto const answers = query_(ranks, last_answer_time, last_connections);
+    for (std::size_t i = 0; i < ranks.size(); ++i) states_[ranks[i]] = answers[i];
+    for (int const rank : order) {
+      auto const at = asked.find(host_of(rank));
+      if (at != asked.end() && answers[static_cast<std::size_t>(at->second)] == ProcessState::unknown)
+        states_[rank] = ProcessState::unknown;
+    }
+  }
+
+  int self_;
+  int lost_;
+  std::vector<Hello> roster_;
+  ReporterCheck::Query query_;
+  ReporterCheck::Options options_;
+  std::map<int, ProcessState> states_;
+  bool asked_all_ = false;
 };
 
 }  // namespace
@@ -54,18 +89,24 @@ struct PendingCheck {
 void ReporterCheck::start(const Failure& failure, const std::vector<Hello>& roster, Query query,
                           Options options) {
   if (failure.lost < 0 || failure.reporter == rank_) return;
+  mailbox_.begin_reporter_check();
   timer_.expires_after(check_delay);
-  timer_.async_wait([this, check = PendingCheck{rank_, failure.lost, roster, std::move(query), options}](
-                        const asio::error_code& error) {
+  timer_.async_wait([this, check = PendingCheck(rank_, failure.lost, roster, std::move(query), options)](
+                        const asio::error_code& error) mutable {
     if (error) return;
-    auto reporter = check.find(false);
-    if (!reporter) {
-      mailbox_.expect_reporter(true);
-      reporter = check.find(true);
-      mailbox_.expect_reporter(false);
+    bool reports = false;
+    try {
+      reports = check.this_rank_reports();
+    } catch (const std::exception& failed) {
+      log::debug("control: cannot find the rank that reports: {}", failed.what());
     }
-    if (reporter == rank_) mailbox_.become_reporter();
+    mailbox_.end_reporter_check(reports);
   });
+}
+
+void ReporterCheck::stop() {
+  timer_.cancel();
+  mailbox_.end_reporter_check(false);
 }
 
 }  // namespace muster::control

@@ -4,7 +4,6 @@
 #include <asio.hpp>
 #include <chrono>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "failure/failure.hpp"
@@ -20,8 +19,9 @@ enum class ProcessState { running, ended, unknown };
 /// before this one in reporter_order(). Every call on the io_context's thread.
 class ReporterCheck {
  public:
-  /// Finds the state of that rank's process within `wait`.
-  using Query = std::function<ProcessState(int rank, std::chrono::milliseconds wait)>;
+  /// Finds the states of these ranks' processes within `wait`, with this many connections to each.
+  using Query = std::function<std::vector<ProcessState>(const std::vector<int>& ranks,
+                                                        std::chrono::milliseconds wait, int connections)>;
 
   struct Options {
     /// Ranks notice a silence at different times: a rank that has ended has printed before.
@@ -33,10 +33,10 @@ class ReporterCheck {
   ReporterCheck(asio::io_context& io, Mailbox& mailbox, int rank)
       : mailbox_(mailbox), rank_(rank), timer_(io) {}
 
-  /// Asks 0.1 s later, and once more when a host did not answer. Holds the control thread for up to 0.1 s,
-  /// then for up to 0.25 s for each host that does not answer. Meanwhile Mailbox::check() waits.
+  /// Asks 0.1 s later, one rank after the other until one runs. Asks all hosts once more, for 0.25 s, when a
+  /// host did not answer within 0.1 s. Meanwhile it holds the thread, and Mailbox::check() waits.
   void start(const Failure& failure, const std::vector<Hello>& roster, Query query, Options options);
-  void stop() { timer_.cancel(); }
+  void stop();
 
  private:
   Mailbox& mailbox_;

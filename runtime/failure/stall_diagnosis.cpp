@@ -95,7 +95,8 @@ std::string StallDiagnosis::describe_last_operation(const RankState& state) cons
   auto did = state.operation.empty() ? ", which called nothing there yet"
              : state.inside          ? ", which is still in " + state.operation + " there"
                                      : ", whose last call there was " + state.operation;
-  if (!state.inside && !state.current_wait.empty()) return did + ", now in " + state.current_wait;
+  if (!state.inside && !state.current_wait.empty())
+    return did + ", now in " + state.current_wait.substr(0, max_wait_length);
   // The last call was on another communicator, or on none.
   if (!state.last_call.empty() && state.last_call.find("'" + report_.communicator + "'") == std::string::npos)
     did += ", " + state.last_call;
@@ -117,6 +118,16 @@ std::string StallDiagnosis::describe_waiting_ranks(const std::vector<Hello>& ros
   return left_count > 0
              ? "; every other rank entered it and went on"
              : "; every rank entered it and none has left it: the transport between them is stuck or slow";
+}
+
+std::set<int> StallDiagnosis::find_missing(const RankStates& states) const {
+  std::set<int> missing;
+  for (int const member : members_) {
+    auto const reply = states.find(member);
+    if (member != reporter_ && (reply == states.end() || reply->second.number < report_.number))
+      missing.insert(member);
+  }
+  return missing;
 }
 
 std::optional<Failure> StallDiagnosis::diagnose(const std::vector<Hello>& roster,

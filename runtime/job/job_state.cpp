@@ -21,11 +21,15 @@ namespace {
 // How the control plane monitors the ranks of `records`.
 control::ControlPlaneOptions control_plane_options(const JobState& state, bool prints_losses) {
   auto const& options = state.options;
-  auto const query_process = [&state](int rank, milliseconds wait) {
-    const auto& other = state.records[static_cast<std::size_t>(rank)];
+  auto const query_processes = [&state](const std::vector<int>& ranks, milliseconds wait, int connections) {
     const auto& self = state.records[static_cast<std::size_t>(state.context->rank)];
-    return control::SurvivorRendezvous::query_process(bootstrap::addresses_to_try(other, self),
-                                                      other.recovery_port, wait);
+    std::vector<std::vector<control::Endpoint>> endpoints;
+    for (int const rank : ranks) {
+      const auto& other = state.records[static_cast<std::size_t>(rank)];
+      endpoints.push_back(
+          control::parse_endpoints(bootstrap::addresses_to_try(other, self), other.recovery_port));
+    }
+    return control::SurvivorRendezvous::find_states(endpoints, wait, connections);
   };
   return {state.context->roster,
           bootstrap::host_leaders(state.records),
@@ -33,7 +37,7 @@ control::ControlPlaneOptions control_plane_options(const JobState& state, bool p
           options.stall_warning,
           options.abort_grace,
           prints_losses,
-          query_process};
+          query_processes};
 }
 
 std::shared_ptr<control::ControlPlane> connect_to_rank_0(const JobState& state,

@@ -23,8 +23,6 @@ using std::chrono::milliseconds;
 
 // How long to try an address that does not answer at all.
 constexpr milliseconds reachability_timeout{3000};
-// On a network that loses packets, one of these answers in time.
-constexpr int connections_per_query = 4;
 // The coordinator keeps the deadline.
 constexpr milliseconds coordinator_grace{3000};
 
@@ -87,23 +85,34 @@ class SurvivorClient {
 
 }  // namespace
 
-ProcessState SurvivorRendezvous::query_process(const std::vector<std::string>& addresses, std::uint16_t port,
-                                               milliseconds wait) {
-  auto const endpoints = parse_endpoints(addresses, port);
-  if (endpoints.empty()) return ProcessState::unknown;
-  ProcessState state = ProcessState::unknown;
+std::vector<ProcessState> SurvivorRendezvous::find_states(const std::vector<std::vector<Endpoint>>& processes,
+                                                          milliseconds wait, int connections) {
+  std::vector<ProcessState> states(processes.size(), ProcessState::unknown);
+  auto undecided = static_cast<std::size_t>(std::count_if(
+      processes.begin(), processes.end(), [](const auto& endpoints) { return !endpoints.empty(); }));
   asio::io_context io;
   std::deque<Socket> sockets;
-  for (int i = 0; i < connections_per_query; ++i) {
-    // Further addresses may be those of a bridge that this host has, too.
-    sockets.emplace_back(io).async_connect(endpoints.front(), [&](const asio::error_code& error) {
-      if (error && error != asio::error::connection_refused) return;
-      state = error ? ProcessState::ended : ProcessState::running;
-      io.stop();
-    });
+  auto const decide = [&](std::size_t process, ProcessState state) {
+    if (states[process] != ProcessState::unknown) return;
+    states[process] = state;
+    if (--undecided == 0) io.stop();
+  };
+  for (std::size_t p = 0; p < processes.size(); ++p) {
+    for (std::size_t e = 0; e < processes[p].size(); ++e) {
+      for (int i = 0; i < connections; ++i) {
+        sockets.emplace_back(io).async_connect(processes[p][e],
+                                               [&decide, p, e](const asio::error_code& error) {
+                                                 // Further addresses may be those of a bridge that this host
+                                                 // has, too.
+                                                 if (!error) decide(p, ProcessState::running);
+                                                 if (error == asio::error::connection_refused && e == 0)
+                                                   decide(p, ProcessState::ended);
+                                               });
+      }
+    }
   }
-  io.run_for(wait);
-  return state;
+  if (undecided > 0) io.run_for(wait);
+  return states;
 }
 
 SurvivorRendezvous::Payloads SurvivorRendezvous::run(RecoveryConfig config,

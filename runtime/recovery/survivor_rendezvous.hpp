@@ -36,10 +36,11 @@ class SurvivorRendezvous {
   /// @throws Error(ErrorCode::system) when no port is free.
   SurvivorRendezvous() : acceptor_(io_) {}
   std::uint16_t port() const { return acceptor_.port(); }
-  /// The state of the process with the object that has that port(), at the first of these addresses that is
-  /// one: ended when the host refuses connections. Waits at most `wait` for an answer.
-  static ProcessState query_process(const std::vector<std::string>& addresses, std::uint16_t port,
-                                    std::chrono::milliseconds wait);
+  /// The states of processes with such an object, of which these are the endpoints, the most likely first:
+  /// ended when the first one refuses connections. Makes this many connections to each endpoint, and waits at
+  /// most `wait` for answers.
+  static std::vector<ProcessState> find_states(const std::vector<std::vector<Endpoint>>& processes,
+                                               std::chrono::milliseconds wait, int connections);
 
   /// Returns each survivor's payload, by rank; the same on all survivors. Call once per object.
   /// @throws Error: lost_rank without a quorum; deadline.

@@ -31,8 +31,8 @@ class Channel {
   virtual void send(const Message& message) = 0;
   /// Sends a heartbeat now, besides the regular ones.
   virtual void send_heartbeat() = 0;
-  /// Closes the connection once queued messages are sent and, with heartbeats, the other side has closed it,
-  /// too, or 0.9 s later. The callbacks are not called again.
+  /// Closes the connection once queued messages are sent. With heartbeats it then waits up to 0.25 s for the
+  /// other side to close it, too. The callbacks are not called again.
   virtual void close() = 0;
   /// Call within OnDisconnect: how the process at the other end ended, as far as it can be known.
   virtual DisconnectCause disconnect_cause(const std::string& reason) const = 0;

@@ -25,8 +25,9 @@ FrameNonce frame_nonce(std::uint64_t number) {
   return nonce;
 }
 
-// How long close() waits for the other side, with heartbeats.
-constexpr std::chrono::milliseconds linger_time{900};
+// How long close() waits for the other side, with heartbeats. A program may close its connections before it
+// prints the job's error, and the others end half a second after it.
+constexpr std::chrono::milliseconds linger_time{250};
 
 // Without heartbeats, a link that carries nothing for so long is dead.
 constexpr std::chrono::milliseconds dead_link_timeout{10'000};

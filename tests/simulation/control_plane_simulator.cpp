@@ -85,6 +85,10 @@ int main(int argc, char** argv) {
   auto jobs = jobs_file.empty() ? std::vector<simulator::JobOptions>(runs, options) : read_jobs(jobs_file);
   if (jobs_file.empty())
     for (auto& job : jobs) job.seed = first++;
+  if (jobs.empty()) {
+    fmt::print(stderr, "control_plane_simulator: no job to run\n");
+    return 2;
+  }
   auto const failed =
       std::count_if(jobs.begin(), jobs.end(), [verbose](const auto& job) { return !run(job, verbose); });
   fmt::print("{} runs, {} failed\n", jobs.size(), failed);

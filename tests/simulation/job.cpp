@@ -19,6 +19,7 @@ using muster::Error;
 using muster::control::Blob;
 using muster::control::ControlPlane;
 using muster::control::ControlPlaneOptions;
+using muster::control::ProcessState;
 
 constexpr auto abort_grace = 1200ms;
 
@@ -69,6 +70,7 @@ class Job {
   FaultKind choose_kind();
   void inject(const Fault& fault);
   ControlPlaneOptions control_plane_options(const Rank& rank);
+  std::vector<ProcessState> query_processes(const Process& own, const std::vector<int>& ranks, Duration wait);
   void admit(int rank);
   int run_program(Rank& rank);
   void make_calls(Rank& rank, ControlPlane& plane);
@@ -88,9 +90,9 @@ class Job {
   std::map<std::uint64_t, std::map<std::size_t, std::size_t>> entered_;
   JobResult result_;
   Duration program_length_{};
+  std::optional<Network> network_;  // the programs use it until simulator_ has ended
   Simulator simulator_;
   NetworkOptions network_options_;
-  std::optional<Network> network_;
 };
 
 Job::Job(const JobOptions& options) : simulator_(options.seed) {
@@ -98,8 +100,10 @@ Job::Job(const JobOptions& options) : simulator_(options.seed) {
   ranks_.resize(static_cast<std::size_t>(count));
   choose_hosts();
   choose_calls();
-  network_options_.latency =
-      simulator_.draw_chance(0.2) ? simulator_.draw_time(1ms, 40ms) : simulator_.draw_time(20us, 500us);
+  auto const kind_of_network = simulator_.draw(0, 19);
+  network_options_.latency = kind_of_network == 0  ? simulator_.draw_time(40ms, 300ms)
+                             : kind_of_network < 4 ? simulator_.draw_time(1ms, 40ms)
+                                                   : simulator_.draw_time(20us, 500us);
   network_options_.heartbeat_timeout = std::chrono::milliseconds(simulator_.draw(2000, 10'000));
   network_.emplace(simulator_, network_options_);
   choose_faults(options);
@@ -150,8 +154,8 @@ FaultKind Job::choose_kind() { return static_cast<FaultKind>(simulator_.draw(0, 
 
 void Job::choose_faults(const JobOptions& options) {
   auto const count = options.fault_count ? *options.fault_count : simulator_.draw(0, 2);
-  // The ranks are connected after 100 ms. Some faults come shortly after another one.
-  auto when = 150ms + simulator_.draw_time(0s, program_length_);
+  // The ranks are connected by then. Some faults come shortly after another one.
+  auto when = 150ms + 4 * network_options_.latency + simulator_.draw_time(0s, program_length_);
   for (int i = 0; i < count; ++i) {
     choose_fault(options.kind ? *options.kind : choose_kind(), when);
     when += simulator_.draw_chance(0.3) ? 0s : simulator_.draw_time(0s, 1s);
@@ -229,14 +233,29 @@ ControlPlaneOptions Job::control_plane_options(const Rank& own) {
       std::chrono::duration_cast<std::chrono::milliseconds>(network_options_.heartbeat_timeout);
   options.abort_grace = abort_grace;
   // As a connection to a port that each rank keeps open: refused when its process has ended.
-  options.query_process = [this, &own](int other, std::chrono::milliseconds wait) {
-    using muster::control::ProcessState;
-    const auto& process = *rank(other).process;
-    if (!network_->reaches(*own.process, process) || network_options_.latency * 2 > wait)
-      return ProcessState::unknown;
-    return process.state == Process::State::ended ? ProcessState::ended : ProcessState::running;
+  options.query_processes = [this, &own](const std::vector<int>& ranks, std::chrono::milliseconds wait, int) {
+    return query_processes(*own.process, ranks, wait);
   };
   return options;
+}
+
+// As connections to the ports that the ranks keep open: refused when their processes have ended.
+std::vector<ProcessState> Job::query_processes(const Process& own, const std::vector<int>& ranks,
+                                               Duration wait) {
+  std::vector<ProcessState> states;
+  Duration longest{};
+  for (int const other : ranks) {
+    const auto& process = *rank(other).process;
+    auto const latency = process.host == own.host ? network_options_.host_latency : network_options_.latency;
+    auto const round_trip = 2 * simulator_.draw_time(0s, latency);
+    bool const answers = network_->reaches(own, process) && round_trip <= wait;
+    states.push_back(!answers                                 ? ProcessState::unknown
+                     : process.state == Process::State::ended ? ProcessState::ended
+                                                              : ProcessState::running);
+    longest = std::max(longest, answers ? round_trip : wait);
+  }
+  simulator_.block_control_thread(longest);
+  return states;
 }
 
 // Once both control planes are there, the leader accepts the rank.
@@ -246,8 +265,9 @@ void Job::admit(int number) {
   if (own.plane == nullptr || rank(leader).plane == nullptr || !own.at_leader) return;
   simulator_.after(simulator_.draw_time(0s, network_options_.latency),
                    [this, number, leader, channel = std::exchange(own.at_leader, nullptr)] {
-                     simulator_.run_on_control_thread(*rank(leader).process,
-                                                      [&] { rank(leader).plane->admit(number, channel); });
+                     simulator_.run_on_control_thread(*rank(leader).process, [this, number, leader, channel] {
+                       rank(leader).plane->admit(number, channel);
+                     });
                    });
 }
 

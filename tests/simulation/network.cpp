@@ -51,7 +51,7 @@ void Network::notice_silence(const std::shared_ptr<SimulatedChannel>& channel) {
   simulator_.after(timeout - simulator_.draw_time(Duration{0}, timeout / 4), [this, channel] {
     if (channel->closed_ || channel->self_.state != Process::State::running) return;
     channel->silent_ = true;
-    simulator_.run_on_control_thread(channel->self_, [&] {
+    simulator_.run_on_control_thread(channel->self_, [this, channel] {
       channel->disconnect("silent for " +
                           muster::format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(
                               options_.heartbeat_timeout)));
@@ -86,7 +86,7 @@ void SimulatedChannel::send_event(std::function<void(SimulatedChannel&)> event) 
     auto const other = other_end_.lock();
     if (!other || !network_.reaches(self_, peer_)) return;
     auto deliver = [other, event, &simulator = network_.simulator_] {
-      simulator.run_on_control_thread(other->self_, [&] { event(*other); });
+      simulator.run_on_control_thread(other->self_, [other, event] { event(*other); });
     };
     if (other->started_) return deliver();
     other->before_start_.emplace_back(std::move(deliver));

@@ -67,12 +67,14 @@ void Simulator::run_thread(Process& process) {
 
 void Simulator::run(Duration limit) {
   auto const until = now_ + limit;
-  while (!events_.empty() && events_.top().when <= until && !is_over()) {
-    auto const event = events_.top();
-    events_.pop();
-    now_ = event.when;
-    event.call();
-  }
+  while (!events_.empty() && events_.top().when <= until && !is_over()) run_next_event();
+}
+
+void Simulator::run_next_event() {
+  auto const event = events_.top();
+  events_.pop();
+  now_ = std::max(now_, event.when);
+  event.call();
 }
 
 bool Simulator::is_over() const {
@@ -112,11 +114,13 @@ void Simulator::schedule_control(Process& process) {
 
 void Simulator::run_on_control_thread(Process& process, const std::function<void()>& call) {
   if (process.state != Process::State::running || !process.control) return;
+  if (process.control_blocked) return process.deferred.push_back(call);
   current_ = &process;
   process.timer_due.reset();
   try {
     call();
-    if (!process.control()) process.control = nullptr;
+    auto const control = process.control;  // the program may join the thread meanwhile
+    if (!control()) process.control = nullptr;
   } catch (const ProcessEnd& ended) {
     end(process, ended.exit_code);
   }
@@ -125,6 +129,21 @@ void Simulator::run_on_control_thread(Process& process, const std::function<void
   after(std::max<Duration>(*process.timer_due - now_, 0s), [this, &process, due = *process.timer_due] {
     if (process.timer_due == due) schedule_control(process);
   });
+}
+
+void Simulator::block_control_thread(Duration length) {
+  auto& process = *current_;
+  auto const until = now_ + length;
+  process.control_blocked = true;
+  current_ = nullptr;
+  while (!events_.empty() && events_.top().when <= until) run_next_event();
+  now_ = std::max(now_, until);
+  current_ = &process;
+  process.control_blocked = false;
+  if (process.state != Process::State::running) throw ProcessEnd{process.exit_code};
+  for (auto& call : process.deferred)
+    after(0s, [this, &process, call = std::move(call)] { run_on_control_thread(process, call); });
+  process.deferred.clear();
 }
 
 void Simulator::end(Process& process, int exit_code) {
@@ -190,6 +209,11 @@ void Simulator::notify_all() {
 void Simulator::start_thread(std::function<bool()> run) {
   current_->control = std::move(run);
   schedule_control(*current_);
+}
+
+void Simulator::join_thread() {
+  while (current_->control_blocked && !current_->draining) compute(1ms);
+  current_->control = nullptr;
 }
 
 void Simulator::print_line(const std::string& line) {

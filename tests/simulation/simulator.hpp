@@ -48,6 +48,8 @@ struct Process {
   std::function<bool()>
       control;  ///< null before ControlThread::start(), and when the control thread has ended
   bool control_scheduled = false;
+  bool control_blocked = false;
+  std::vector<std::function<void()>> deferred;  ///< for the control thread, while it is blocked
   std::optional<Time> timer_due;
 };
 
@@ -68,8 +70,10 @@ class Simulator final : public muster::Simulation {
   void run(Duration limit);
 
   void after(Duration delay, std::function<void()> event);
-  /// Runs `call` as the process's control thread, if the process runs.
+  /// Runs `call` as the process's control thread, if the process runs; later, if that thread is blocked.
   void run_on_control_thread(Process& process, const std::function<void()>& call);
+  /// The running control thread waits for so long, while the other processes run.
+  void block_control_thread(Duration length);
   void kill(Process& process) { end(process, 128 + 9); }
   void stop(Process& process) {
     process.state = Process::State::stopped;
@@ -95,7 +99,7 @@ class Simulator final : public muster::Simulation {
   void wait(std::unique_lock<std::mutex>& lock, Time until) override;
   void notify_all() override;
   void start_thread(std::function<bool()> run) override;
-  void join_thread() override { current_->control = nullptr; }
+  void join_thread() override;
   void print_line(const std::string& line) override;
   [[noreturn]] void end_process(int exit_code) override;
   void wait_at_exit(Time until) override;
@@ -111,6 +115,7 @@ class Simulator final : public muster::Simulation {
   };
 
   bool is_over() const;
+  void run_next_event();
   void run_thread(Process& process);
   void resume(Process& process);
   void schedule_control(Process& process);

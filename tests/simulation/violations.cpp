@@ -18,8 +18,11 @@ using namespace std::chrono_literals;
 constexpr auto longest_end = 3s;
 constexpr auto longest_heartbeat_timeout = 10s;
 constexpr auto longest_call = 30s;
-// The answer to the question whether a process has ended comes within 0.1 s, or not at all.
-constexpr auto slow_network = 50ms;
+// An answer that takes longer counts as none when the ranks look for the one that prints.
+constexpr auto longest_round_trip = 250ms;
+// Faults that are closer together hit ranks before they print; faults at the same time are no surprise.
+constexpr auto print_window = 500ms;
+constexpr auto same_time = 50ms;
 
 bool is_silent(FaultKind kind) {
   return kind == FaultKind::stopped || kind == FaultKind::host_down || kind == FaultKind::link_down;
@@ -91,7 +94,8 @@ class Verdict {
   bool may_have_ended_well() const {
     return result_.last_call > 0s &&
            std::all_of(result_.faults.begin(), result_.faults.end(), [this](const Fault& fault) {
-             return fault.when + longest_heartbeat_timeout > result_.last_call;
+             auto const noticed = fault.when + (is_silent(fault.kind) ? longest_heartbeat_timeout : 1s);
+             return is_of_program(fault.kind) || noticed > result_.last_call;
            });
   }
 
@@ -158,7 +162,11 @@ class Verdict {
     }
     if (own_errors > result_.faults.size()) add("{} own errors", own_errors);
     // One fault makes one line. Of several, each is a loss of its own, if the job has not ended before it.
-    if (lines > result_.faults.size()) add("{} lines", lines);
+    auto allowed = result_.faults.size();
+    if (2 * result_.slow_network > longest_round_trip) allowed += static_cast<std::size_t>(result_.hosts);
+    if (lines > allowed) add("{} lines", lines);
+    // Each side of a link that is down has a line.
+    if (lost_lines > allowed) add("{} lines of ranks that are lost or cut off", lost_lines);
     if (lines + lost_lines + own_errors == 0 && !excuses_silence()) add("no line");
   }
 
@@ -175,16 +183,26 @@ class Verdict {
                        [](const RankEnd& rank) { return rank.exit_code == 0; });
   }
 
-  // Another fault may hit the rank that should print, before it prints. It is not known of a rank that is
-  // stopped or cut off, nor of one that ends after the others found it alive.
+  // Another fault may hit the rank that should print, before it prints: rank 0, or the first rank of another
+  // host.
   bool hits_reporter() const {
     if (result_.faults.size() < 2) return false;
     const auto& first = result_.faults.front();
     return std::any_of(result_.faults.begin() + 1, result_.faults.end(), [&](const Fault& fault) {
-      if (fault.kind == FaultKind::host_down && first.kind == FaultKind::host_down) return false;
+      if (!hits_reporter(fault) && !hits_reporter(first)) return false;
       auto const between = fault.when > first.when ? fault.when - first.when : first.when - fault.when;
-      return is_silent(fault.kind) || is_silent(first.kind) || (between > 50ms && between < 500ms);
+      bool const one_is_silent = is_silent(fault.kind) != is_silent(first.kind);
+      return fault.kind == FaultKind::stopped || first.kind == FaultKind::stopped || one_is_silent ||
+             (between > same_time && between < print_window);
     });
+  }
+  bool hits_reporter(const Fault& fault) const {
+    auto const& host_of = result_.host_of;
+    auto const next =
+        std::find_if(host_of.begin(), host_of.end(), [&](int host) { return host != host_of.front(); });
+    int const second = next == host_of.end() ? 1 : static_cast<int>(next - host_of.begin());
+    return std::any_of(fault.culprits.begin(), fault.culprits.end(),
+                       [second](int rank) { return rank == 0 || rank == second; });
   }
 
   const JobResult& result_;

@@ -33,10 +33,14 @@ struct ControlPlaneFixture {
   explicit ControlPlaneFixture(int ranks, int connected, std::vector<int> host_leaders = {},
                                std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(10),
                                std::chrono::milliseconds stall_warning = std::chrono::milliseconds{0},
-                               muster::control::ReporterCheck::Query query_process = nullptr)
-      : options{make_roster(ranks),      std::move(host_leaders),      heartbeat_timeout,
-                stall_warning,           std::chrono::milliseconds{0}, false,
-                std::move(query_process)},
+                               muster::control::ReporterCheck::Query query_processes = nullptr)
+      : options{make_roster(ranks),
+                std::move(host_leaders),
+                heartbeat_timeout,
+                stall_warning,
+                std::chrono::milliseconds{0},
+                false,
+                std::move(query_processes)},
         key(muster::control::random_key()) {
     planes.push_back(ControlPlane::listen(key));
     planes[0]->start_coordinator(options);

@@ -138,27 +138,44 @@ TEST_CASE("when a rank, a host leader or rank 0 ends without leaving, one rank n
   }
 }
 
+namespace {
+
+// The ranks in `lost` leave without a word. Expects that one of the others reports it, when the processes of
+// `lost` are in this state.
+void check_reporter_among_others(const std::set<int>& lost, ProcessState state) {
+  INFO("rank " << fmt::format("{}", fmt::join(lost, ", ")));
+  auto const query = [&](const std::vector<int>& ranks, std::chrono::milliseconds, int) {
+    std::vector<ProcessState> states;
+    for (int const rank : ranks) states.push_back(lost.contains(rank) ? state : ProcessState::running);
+    return states;
+  };
+  ControlPlaneFixture fixture(6, 6, three_hosts, 10s, 0ms, query);
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+    if (lost.contains(rank)) return plane.abort_connections();
+    plane.barrier("epoch", 20s);
+  });
+  int reporters = 0;
+  for (int r = 0; r < 6; ++r) {
+    auto const& error = thrown[static_cast<std::size_t>(r)];
+    CHECK(error.has_value() != lost.contains(r));
+    if (error && !error->reported_elsewhere()) ++reporters;
+  }
+  CHECK(reporters == 1);
+}
+
+}  // namespace
+
 TEST_CASE("when the rank that reports a loss is lost at the same time, one of the others reports it") {
   // Rank 5 is alone on its host.
   std::vector<std::set<int>> const losses{{0, 3},    {0, 5}, {0, 3, 5}, {0, 3, 4, 5},
                                           {0, 1, 3}, {0, 4}, {3},       {0}};
-  for (const auto& lost : losses) {
-    INFO("rank " << fmt::format("{}", fmt::join(lost, ", ")));
-    ControlPlaneFixture fixture(6, 6, three_hosts, 10s, 0ms, [&](int rank, std::chrono::milliseconds) {
-      return lost.contains(rank) ? ProcessState::ended : ProcessState::running;
-    });
-    auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
-      if (lost.contains(rank)) return plane.abort_connections();
-      plane.barrier("epoch", 20s);
-    });
-    int reporters = 0;
-    for (int r = 0; r < 6; ++r) {
-      auto const& error = thrown[static_cast<std::size_t>(r)];
-      CHECK(error.has_value() != lost.contains(r));
-      if (error && !error->reported_elsewhere()) ++reporters;
-    }
-    CHECK(reporters == 1);
-  }
+  for (const auto& lost : losses) check_reporter_among_others(lost, ProcessState::ended);
+}
+
+TEST_CASE(
+    "when the hosts of rank 0 and of the rank that reports its loss do not answer, another rank reports it") {
+  for (const std::set<int>& lost : std::vector<std::set<int>>{{0, 3, 4}, {0, 5}, {0, 3, 4, 5}})
+    check_reporter_among_others(lost, ProcessState::unknown);
 }
 
 TEST_CASE("when every rank fails the job, one rank reports the first error") {

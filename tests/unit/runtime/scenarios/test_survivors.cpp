@@ -10,6 +10,7 @@
 #include "has.hpp"
 #include "recovery/survivor_rendezvous.hpp"
 #include "runtime/control_plane/control_plane_fixture.hpp"
+#include "transport/connect.hpp"
 #include "transport/peer_process.hpp"
 
 using namespace muster;
@@ -116,7 +117,7 @@ TEST_CASE("a rank's port shows whether its process still runs") {
   auto rank = std::make_unique<SurvivorRendezvous>();
   auto const port = rank->port();
   auto const query = [port](const std::vector<std::string>& addresses) {
-    return SurvivorRendezvous::query_process(addresses, port, 10s);
+    return SurvivorRendezvous::find_states({parse_endpoints(addresses, port)}, 10s, 4).at(0);
   };
   CHECK(query({"not an address", "127.0.0.1"}) == ProcessState::running);
   rank.reset();

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "control_plane/gather_round.hpp"
+#include "muster/job.hpp"
+
+namespace muster::control {
+
+/// By name: the rounds that wait for ranks.
+using Rounds = std::map<std::string, std::unique_ptr<GatherRound>>;
+
+/// "2 of 8 ranks missing after 5 s: rank 3 (host n1), rank 4 (host n1), of which 1 never connected".
+/// `ever_connected`: the ranks that connected to rank 0, without rank 0.
+std::string describe_missing(const std::vector<Hello>& roster, const GatherRound& round,
+                             const std::set<int>& ever_connected, std::chrono::milliseconds waited);
+
+/// "; rank 3 (host n1) waits in split 2 for rank 5 (host n2)": ranks that are missing may wait in other
+/// rounds than `late`, for ranks that are not among them. Empty if none does. Removes from `ranks` those that
+/// wait, and adds those for which they wait.
+std::string describe_other_rounds(const std::vector<Hello>& roster, const Rounds& rounds,
+                                  std::set<int>& ranks, const GatherRound* late = nullptr);
+
+}  // namespace muster::control
