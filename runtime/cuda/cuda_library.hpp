@@ -28,6 +28,9 @@ struct CudaLibrary {
   decltype(::cuMemFree)* mem_free = object.find(MUSTER_SYMBOL(cuMemFree));
   decltype(::cuStreamQuery)* stream_query = object.find("cuStreamQuery");
   decltype(::cuStreamCreate)* stream_create = object.find("cuStreamCreate");
+  decltype(::cuCtxGetStreamPriorityRange)* get_stream_priorities = object.find("cuCtxGetStreamPriorityRange");
+  decltype(::cuStreamCreateWithPriority)* stream_create_with_priority =
+      object.find("cuStreamCreateWithPriority");
   decltype(::cuStreamDestroy)* stream_destroy = object.find(MUSTER_SYMBOL(cuStreamDestroy));
   decltype(::cuStreamWaitEvent)* stream_wait_event = object.find("cuStreamWaitEvent");
   decltype(::cuStreamIsCapturing)* stream_is_capturing = object.find("cuStreamIsCapturing");

@@ -16,7 +16,11 @@ class NcclStream : public CommStream {
   NcclStream(std::shared_ptr<NcclState> state, std::shared_ptr<NcclComm> comm)
       : state_(std::move(state)), comm_(std::move(comm)) {
     comm_->make_context_current();
-    require(cuda().stream_create(&stream_, CU_STREAM_NON_BLOCKING), "no stream");
+    // Its kernels wait for other ranks: they start before what computes beside them.
+    int least = 0;
+    int greatest = 0;
+    require(cuda().get_stream_priorities(&least, &greatest), "no stream priorities");
+    require(cuda().stream_create_with_priority(&stream_, CU_STREAM_NON_BLOCKING, greatest), "no stream");
     require(cuda().event_create(&order_event_, CU_EVENT_DISABLE_TIMING), "no event");
   }
 

@@ -56,6 +56,8 @@ int created = 0;
 // A stream's or event's number. The caller holds `driver`.
 std::string handle_name(void* handle) { return handle == nullptr ? "0" : std::to_string(numbers[handle]); }
 
+std::atomic<int> urgent_streams = 0;
+
 template <typename Handle>
 CUresult make(Handle* handle) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -258,6 +260,18 @@ CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
   if (get_env("FAKE_CUDA") == "no_stream") return CUDA_ERROR_ILLEGAL_ADDRESS;
   return flags == CU_STREAM_NON_BLOCKING ? make(stream) : CUDA_ERROR_INVALID_VALUE;
 }
+constexpr int greatest_priority = -5;
+CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0, *greatest = greatest_priority;
+  return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+  auto const result = cuStreamCreate(stream, flags);
+  if (result == CUDA_SUCCESS && priority == greatest_priority) ++urgent_streams;
+  return result;
+}
+// How many streams with the greatest priority were created.
+int fake_cuda_urgent_streams() { return urgent_streams; }
 CUresult cuStreamDestroy(CUstream stream) { return destroy(stream); }
 CUresult cuEventCreate(CUevent* event, unsigned) { return make(event); }
 CUresult cuEventDestroy(CUevent event) { return destroy(event); }

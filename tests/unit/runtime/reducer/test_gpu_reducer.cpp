@@ -27,9 +27,12 @@ TEST_CASE(
     "when a bucket is full on a GPU, it is enqueued after the program's stream, and finish blocks that "
     "stream") {
   OnFakes fakes;
+  auto const urgent_streams = [] { return call_fake<int>(FAKE_CUDA_FILE, "fake_cuda_urgent_streams"); };
+  int const urgent_before = urgent_streams();
   {
     Reducer reducer(*fakes.world, std::vector<std::size_t>{100, 200, 300}, {.bucket_bytes = 1000});
     CHECK(reducer.buckets() == 2);  // 300; 200 and 100
+    CHECK(urgent_streams() == urgent_before + 1);
     CHECK(nccl_count("fake_nccl_registrations") == 1);
     CHECK(nccl_count("fake_nccl_allocations") == 1);
     int const before = nccl_count("fake_nccl_all_reduces");

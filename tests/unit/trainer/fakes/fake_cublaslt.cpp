@@ -58,6 +58,7 @@ struct Algorithm {
   std::uint32_t operands[4] = {256, 256, 256, 256};  ///< bytes; the real one's defaults
   std::uint32_t bias = 0, aux = 0;                   ///< from their addresses when it was requested
   std::uint32_t usable = 0;
+  std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;  ///< that it may use
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -245,6 +246,8 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t handle,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* value, std::size_t bytes) {
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK && bytes == sizeof(std::uint32_t))
+    std::memcpy(&of<Algorithm>(handle).reductions, value, bytes);
   constexpr int first = CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;  // B, C and D follow
   if (attribute < first || attribute > first + 3) return CUBLAS_STATUS_SUCCESS;
   if (bytes != sizeof(std::uint32_t)) return CUBLAS_STATUS_INVALID_VALUE;
@@ -264,6 +267,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   *count = 0;
   if (!is_plain && mode != nullptr && std::string(mode) == "plain") return CUBLAS_STATUS_NOT_SUPPORTED;
   auto algorithm = of<Algorithm>(preference);
+  // The real one may then add partial sums in the type of the result.
+  if ((algorithm.reductions & ~std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}) != 0)
+    return CUBLAS_STATUS_INVALID_VALUE;
   algorithm.bias = alignment_of(product.bias), algorithm.aux = alignment_of(product.aux);
   for (; *count < max_results && *count < 3; ++*count) {
     algorithm.usable = *count == 0 ? 0 : 1;
