@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include "compute/cuda/kernels/kernel_binary.hpp"
 #include "muster/error.hpp"
@@ -14,6 +16,14 @@ namespace {
 /// A kernel that needs more must opt in by an attribute (CUDA C++ Programming Guide, compute capabilities).
 constexpr std::size_t default_shared_bytes = 48 << 10;
 
+bool wants_checks() {
+  const char* const value = std::getenv("MUSTER_CUDA_CHECK");
+  const std::string_view wanted = value == nullptr ? "0" : value;
+  if (wanted != "0" && wanted != "1")
+    throw Error(ErrorCode::usage, fmt::format("MUSTER_CUDA_CHECK is 0 or 1, not '{}'", wanted));
+  return wanted == "1";
+}
+
 }  // namespace
 
 Gpu::Gpu() {
@@ -23,6 +33,7 @@ Gpu::Gpu() {
         "this muster-train was built without nvcc and has no kernels for a GPU: pass --device=cpu, or "
         "build it where CUDA's compiler is");
   }
+  checks_ = wants_checks();
   use_context();
   driver_.require(driver_.stream_create(&stream_, CU_STREAM_NON_BLOCKING), "no stream");
   load_kernels();
@@ -136,6 +147,10 @@ void Gpu::copy_out(void* host, const void* from, std::size_t bytes) {
 
 void Gpu::synchronize() { driver_.require(driver_.stream_synchronize(stream_), "computing"); }
 
+void Gpu::check(const std::string& what) const {
+  if (checks_) driver_.require(driver_.stream_synchronize(stream_), what.c_str());
+}
+
 void Gpu::launch_addresses(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes,
                            void** arguments) {
   const auto number = static_cast<std::size_t>(kernel);
@@ -152,6 +167,9 @@ void Gpu::launch_addresses(Kernel kernel, const Grid& grid, int threads, std::si
                             static_cast<unsigned>(grid.z), static_cast<unsigned>(threads), 1, 1,
                             static_cast<unsigned>(shared_bytes), stream_, arguments, nullptr),
       kernel_names[number]);
+  if (checks_)
+    check(fmt::format("{} on {} x {} x {} blocks of {} threads", kernel_names[number], grid.x, grid.y, grid.z,
+                      threads));
 }
 
 PinnedMemory::PinnedMemory(Gpu& gpu, std::size_t bytes) : gpu_(gpu) {

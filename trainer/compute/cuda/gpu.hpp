@@ -20,6 +20,9 @@ struct Grid {
 /// This process's GPU: its memory, the trainer's own stream and its kernels. All work is enqueued on the
 /// stream in the order of calls; a function waits only if its comment says so. Not thread-safe.
 ///
+/// CUDA reports the failure of a kernel at a later call. With MUSTER_CUDA_CHECK=1 the process waits after
+/// each kernel and product, and the error names it.
+///
 /// @throws Error(ErrorCode::device) with CUDA's reason, from every function.
 class Gpu final : public Memory {
  public:
@@ -56,6 +59,8 @@ class Gpu final : public Memory {
   void download(void* to, const void* from, std::size_t bytes);
   /// Waits for all enqueued work.
   void synchronize();
+  /// With MUSTER_CUDA_CHECK=1: waits for all enqueued work, of which `what` is the last.
+  void check(const std::string& what) const;
 
   /// `threads`: per block. `arguments` must have exactly the types of the kernel's parameters.
   template <typename... Arguments>
@@ -72,6 +77,7 @@ class Gpu final : public Memory {
                         void** arguments);
 
   DriverLibrary driver_;
+  bool checks_ = false;
   std::string name_;
   CUstream stream_ = nullptr;
   CUmodule module_ = nullptr;

@@ -179,8 +179,9 @@ bool CublasMatmul::multiply(const CublasMatmulShape& shape, const CublasMatmulOp
   Plan& plan = find_plan(shape, operands);
   if (!plan.algorithm) return false;
   plan.set_memory(operands);
-  cublas_.require(run(plan, *plan.algorithm, operands),
-                  fmt::format("a product of {} x {} x {}", shape.m, shape.n, shape.k).c_str());
+  const auto name = fmt::format("a product of {} x {} x {}", shape.m, shape.n, shape.k);
+  cublas_.require(run(plan, *plan.algorithm, operands), name.c_str());
+  gpu_.check(name);
   return true;
 }
 

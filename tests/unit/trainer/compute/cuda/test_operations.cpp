@@ -240,3 +240,28 @@ TEST_CASE("the device decides a step, clips it, and applies or skips it", "[gpu 
   CHECK(bad.chunk_is_finite == std::vector<bool>{false});
   CHECK(parameters.values() == before);
 }
+
+TEST_CASE("with MUSTER_CUDA_CHECK the error of a kernel or product names it") {
+  if (!TestGpu::is_fake) return;
+  for (const char* check : {"0", "1"}) {
+    INFO(check);
+    setenv("MUSTER_CUDA_CHECK", check, 1);
+    Both on;
+    unsetenv("MUSTER_CUDA_CHECK");
+    auto values = on.to_device(std::vector<float>(1000, 1));
+    auto matrix = on.to_device(random_bf16(std::size_t{64} * 64, 0));
+    auto product = on.allocate<bfloat16>(std::size_t{64} * 64);
+    setenv("FAKE_CUDA", "stream_error", 1);
+    bool const named = check[0] == '1';
+    CHECK_THROWS_WITH(on.gpu.sum_of_squares(values.data(), 1000),
+                      Catch::Contains(named ? "muster_squares on " : "computing"));
+    const auto multiply = [&] {
+      on.gpu.matmul({64, 64, 64}, matrix.data(), matrix.data(), nullptr, product.data());
+    };
+    if (named) CHECK_THROWS_WITH(multiply(), Catch::Contains("a product of 64 x 64 x 64"));
+    setenv("FAKE_CUDA", "", 1);
+  }
+  setenv("MUSTER_CUDA_CHECK", "yes", 1);
+  CHECK_THROWS_WITH(Both(), Catch::Contains("MUSTER_CUDA_CHECK is 0 or 1, not 'yes'"));
+  unsetenv("MUSTER_CUDA_CHECK");
+}
