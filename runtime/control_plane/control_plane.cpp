@@ -156,8 +156,11 @@ void ControlPlane::register_handlers() {
   using namespace protocol;
   handlers_.on<RpcRequest>([this](const RpcRequest& request) { post(encode(rpc_.handle_request(request))); });
   handlers_.on<RpcResponse>([this](const RpcResponse& response) { rpc_.on_response(response); });
-  // Rank 0 lives, unless a host leader sends that it is lost.
-  handlers_.on<Failure>([this](const Failure& failure) { fail(failure, {false, failure.lost == 0}); });
+  handlers_.on<Failure>([this](const Failure& failure) {
+    // Rank 0 lives, unless a host leader sends that it is lost: perhaps after a silence.
+    bool const rank0_is_lost = failure.lost == 0;
+    fail(failure, {rank0_is_lost && !failure.confirmed_dead, rank0_is_lost});
+  });
   handlers_.on<RankStateQuery>(
       [this](const RankStateQuery& query) { post(encode(operation_tracker_.rank_state(query))); });
   handlers_.on<Response>(

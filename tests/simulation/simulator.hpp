@@ -72,7 +72,8 @@ class Simulator final : public muster::Simulation {
   void after(Duration delay, std::function<void()> event);
   /// Runs `call` as the process's control thread, if the process runs; later, if that thread is blocked.
   void run_on_control_thread(Process& process, const std::function<void()>& call);
-  /// The running control thread waits for so long, while the other processes run.
+  /// The running control thread waits for so long, while the other processes run. If more threads block
+  /// meanwhile, it continues after them.
   void block_control_thread(Duration length);
   void kill(Process& process) { end(process, 128 + 9); }
   void stop(Process& process) {

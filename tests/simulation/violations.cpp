@@ -19,7 +19,7 @@ constexpr auto longest_end = 3s;
 constexpr auto longest_heartbeat_timeout = 10s;
 constexpr auto longest_call = 30s;
 // An answer that takes longer counts as none when the ranks look for the one that prints.
-constexpr auto longest_round_trip = 250ms;
+constexpr auto longest_round_trip = 150ms;
 // Faults that are closer together hit ranks before they print; faults at the same time are no surprise.
 constexpr auto print_window = 500ms;
 constexpr auto same_time = 50ms;
