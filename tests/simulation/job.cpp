@@ -77,6 +77,7 @@ class Job {
   void make_call(Rank& rank, ControlPlane& plane, const Call& call, std::size_t number);
   void all_reduce(Rank& rank, ControlPlane& plane, std::chrono::milliseconds wait, std::size_t count);
   int leader_of(int rank) const { return leaders_[static_cast<std::size_t>(rank)]; }
+  int connects_to(int rank) const { return leader_of(rank) == rank ? 0 : leader_of(rank); }
   Rank& rank(int number) { return ranks_[static_cast<std::size_t>(number)]; }
   bool misbehaves(Rank& rank, std::size_t number);
   void note_fault(const Rank& rank);
@@ -193,8 +194,7 @@ JobResult Job::run() {
     ranks_[r].process =
         &simulator_.add_process(host_of_[r], [this, &own = ranks_[r]] { return run_program(own); });
   for (std::size_t r = 1; r < ranks_.size(); ++r) {
-    auto& leader =
-        rank(leader_of(static_cast<int>(r)) == static_cast<int>(r) ? 0 : leader_of(static_cast<int>(r)));
+    auto& leader = rank(connects_to(static_cast<int>(r)));
     std::tie(ranks_[r].to_leader, ranks_[r].at_leader) =
         network_->connect(*ranks_[r].process, *leader.process);
   }
@@ -261,7 +261,7 @@ std::vector<ProcessState> Job::query_processes(const Process& own, const std::ve
 // Once both control planes are there, the leader accepts the rank.
 void Job::admit(int number) {
   auto& own = rank(number);
-  int const leader = leader_of(number) == number ? 0 : leader_of(number);
+  int const leader = connects_to(number);
   if (own.plane == nullptr || rank(leader).plane == nullptr || !own.at_leader) return;
   simulator_.after(simulator_.draw_time(0s, network_options_.latency),
                    [this, number, leader, channel = std::exchange(own.at_leader, nullptr)] {
@@ -402,12 +402,6 @@ void Job::all_reduce(Rank& own, ControlPlane& plane, std::chrono::milliseconds w
 }
 
 }  // namespace
-
-std::string name_of(FaultKind kind) {
-  static const char* const names[fault_kinds] = {"killed", "stopped", "exits",     "throws",   "computes",
-                                                 "skips",  "differs", "host_down", "link_down"};
-  return names[static_cast<int>(kind)];
-}
 
 JobResult run_job(const JobOptions& options) { return Job(options).run(); }
 

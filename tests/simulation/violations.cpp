@@ -214,6 +214,12 @@ class Verdict {
 
 std::vector<std::string> find_violations(const JobResult& result) { return Verdict(result).find(); }
 
+std::string name_of(FaultKind kind) {
+  static const char* const names[fault_kinds] = {"killed", "stopped", "exits",     "throws",   "computes",
+                                                 "skips",  "differs", "host_down", "link_down"};
+  return names[static_cast<int>(kind)];
+}
+
 std::string describe(const JobResult& result) {
   auto const seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
   auto text = fmt::format("{} ranks on {} hosts, latency up to {:.1f} ms\n", result.ranks.size(),
