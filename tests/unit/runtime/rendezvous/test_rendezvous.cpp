@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "flood.hpp"
 #include "rendezvous/host_leader.hpp"
 #include "rendezvous_fixture.hpp"
 #include "transport/acceptor.hpp"
@@ -139,21 +140,10 @@ TEST_CASE("while strangers flood rank 0's port with connections, the ranks still
       config.key = key;
       configs.push_back(config);
     }
-    std::atomic<bool> stop{false};
-    std::thread flood([&] {
-      asio::io_context io;
-      std::vector<asio::ip::tcp::socket> held;
-      while (!stop) {
-        auto& socket = held.emplace_back(io);
-        asio::error_code error;
-        socket.connect({asio::ip::address_v4::loopback(), port}, error);
-        if (!error && held.size() % 2 == 0) asio::write(socket, asio::buffer("mustkey", 7), error);
-        if (held.size() > 400) held.clear();
-      }
-    });
+    auto const endpoint = control::tcp_endpoint(asio::ip::address_v4::loopback(), port);
+    std::optional<Flood> flood(std::in_place, endpoint.data(), endpoint.size(), "mustkey");
     auto const outcomes = join_all(configs, 20s, 200ms);  // the last rank finds the table full
-    stop = true;
-    flood.join();
+    flood.reset();
     check_complete(outcomes);
   }
 }

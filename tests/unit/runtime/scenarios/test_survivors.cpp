@@ -7,10 +7,13 @@
 #include <csignal>
 
 #include "catch.hpp"
+#include "flood.hpp"
 #include "has.hpp"
 #include "recovery/survivor_rendezvous.hpp"
 #include "runtime/control_plane/control_plane_fixture.hpp"
+#include "soon.hpp"
 #include "transport/connect.hpp"
+#include "transport/endpoint.hpp"
 #include "transport/peer_process.hpp"
 
 using namespace muster;
@@ -72,11 +75,12 @@ struct LostProcess {
   int descriptor = -1;
 };
 
-// Runs a recovery of the ranks `present`, of four. The acceptors of `running` exist. Result: each rank's
-// payloads or error.
+// Runs a recovery of the ranks `present`, of four. The acceptors of `running` exist. `before` gets rank 0's
+// port. Result: each rank's payloads or error.
 struct SurvivorRun {
   SurvivorRun(std::vector<int> present, std::vector<int> running, std::set<int> ended,
-              std::set<int> silent = {}) {
+              std::set<int> silent = {}, std::chrono::milliseconds wait = 4s,
+              const std::function<void(std::uint16_t)>& before = {}) {
     std::vector<std::unique_ptr<SurvivorRendezvous>> rendezvous;
     RecoveryConfig config;
     config.key = random_key();
@@ -91,6 +95,7 @@ struct SurvivorRun {
     for (int r = 0; r < 4; ++r)
       if (std::find(running.begin(), running.end(), r) == running.end())
         rendezvous[static_cast<std::size_t>(r)].reset();
+    if (before) before(config.ports[0]);
     std::vector<std::thread> threads;
     payloads.resize(4);
     errors.resize(4);
@@ -99,7 +104,7 @@ struct SurvivorRun {
         auto const index = static_cast<std::size_t>(r);
         mine.rank = r;
         try {
-          payloads[index] = rendezvous[index]->run(mine, {static_cast<std::uint8_t>(10 + r)}, Deadline(4s));
+          payloads[index] = rendezvous[index]->run(mine, {static_cast<std::uint8_t>(10 + r)}, Deadline(wait));
         } catch (const Error& error) {
           errors[index] = error;
         }
@@ -272,6 +277,15 @@ TEST_CASE("after a loss, the survivors join the lowest of them") {
   SECTION("half of the ranks, with the lowest: a quorum") {
     SurvivorRun const outcome({0, 1}, {0, 1}, {}, {2, 3});
     CHECK(outcome.payloads[1] == SurvivorRendezvous::Payloads{{0, {10}}, {1, {11}}});
+  }
+  SECTION("strangers flood the lowest survivor's port since before the loss") {
+    std::optional<Flood> flood;
+    SurvivorRun const outcome({0, 1, 3}, {0, 1, 3}, {2}, {}, soon, [&](std::uint16_t port) {
+      auto const endpoint = tcp_endpoint(asio::ip::address_v4::loopback(), port);
+      flood.emplace(endpoint.data(), endpoint.size(), "mustkey");
+      while (flood->connections() < 1000) std::this_thread::sleep_for(1ms);
+    });
+    for (std::size_t r : {0u, 1u, 3u}) CHECK(outcome.payloads[r].size() == 3);
   }
   SECTION("a rank that runs but does not join is awaited until the deadline") {
     SurvivorRun const outcome({0, 1, 2}, {0, 1, 2, 3}, {});

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "catch.hpp"
+#include "flood.hpp"
 #include "report/report_collector.hpp"
 #include "report/report_daemon.hpp"
 #include "report/report_sender.hpp"
@@ -149,6 +150,23 @@ TEST_CASE("Strangers are disconnected, whatever they send, and a node can still 
   CHECK(send_report(address, make_report("n0"), 5s));
   for (const int descriptor : silent) close(descriptor);
   CHECK(collected.get().size() == 1);
+}
+
+TEST_CASE("While strangers flood the collector, every node can report") {
+  constexpr int nodes = 20;
+  ReportCollector collector(nodes);
+  Owner owner;
+  auto collected = std::async(std::launch::async, [&] { return collector.collect(owner.ends[0]); });
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<std::uint16_t>(collector.address().port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const Flood flood(&to, sizeof to, "GET / HTTP/1.1");
+  while (flood.connections() < 1000) std::this_thread::sleep_for(1ms);
+  for (int i = 0; i < nodes; ++i)
+    CHECK(send_report(on_loopback(collector.address()), make_report("n" + std::to_string(i), i), soon));
+  REQUIRE(collected.wait_for(soon) == std::future_status::ready);
+  CHECK(collected.get().size() == nodes);
 }
 
 TEST_CASE("When a collector has no descriptor left, it closes its port and waiting nodes notice") {
