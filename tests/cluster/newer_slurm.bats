@@ -120,7 +120,10 @@ show='minor_of() { sed -n "s/^Device Minor:[[:space:]]*//p" "/proc/driver/nvidia
   done
   printf '%s\n' AutoDetect=nvidia 'Name=gpu File=/dev/nvidia[0-3] Flags=nvidia_gpu_env,env_uuid' >"/run/muster-lab/$MUSTER_LAB/etc/gres.conf"
   on_lab scontrol reconfigure
-  wait_until '[[ "$(on_lab srun -N1 -n1 --gres=gpu:2 bash -c "echo \$CUDA_VISIBLE_DEVICES" 2>&1)" == GPU-*,GPU-* ]]'
+  # Each slurmd reads the new file at a time of its own.
+  for node in n0 n1; do
+    wait_until '[[ "$(on_lab srun -w "$node" -n1 --gres=gpu:2 bash -c "echo \$CUDA_VISIBLE_DEVICES" 2>&1)" == GPU-*,GPU-* ]]'
+  done
   # shellcheck disable=SC2016 # the tasks expand it
   named='echo "$SLURM_PROCID gpu=$(sed -n "s/^GPU UUID:[[:space:]]*//p" "/proc/driver/nvidia/gpus/$MUSTER_GPUS/information")"
     echo "$SLURM_PROCID shown=$CUDA_VISIBLE_DEVICES"'
