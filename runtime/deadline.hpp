@@ -9,8 +9,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
+#include "background_thread.hpp"
 #include "clock.hpp"
 
 namespace muster {
@@ -43,17 +43,17 @@ class Deadline {
 /// "60 s", "1.5 s" or "250 ms", for messages.
 std::string format_duration(std::chrono::milliseconds length);
 
-/// Runs a call that has no deadline of its own on a second thread. The call continues in the background after
+/// Runs a call that has no deadline of its own in the background. The call continues in the background after
 /// its waiter has given up, so it must own everything that it uses.
 class BackgroundCall {
  public:
   explicit BackgroundCall(std::function<int()> call) : outcome_(std::make_shared<Outcome>()) {
-    std::thread([outcome = outcome_, call = std::move(call)] {
+    run_in_background([outcome = outcome_, call = std::move(call)] {
       int const value = call();
       std::lock_guard lock(outcome->mutex);
       outcome->value = value;
       outcome->changed.notify_all();
-    }).detach();
+    });
   }
 
   /// The call's result. Empty when the deadline passed first or `cancelled`, called about every 10 ms,

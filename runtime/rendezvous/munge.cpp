@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -46,14 +48,20 @@ struct Work {
   std::string unsupported;  // what this libmunge cannot do
 };
 
+// The kernel gives the first user namespace this number (linux/proc_ns.h, PROC_USER_INIT_INO).
+bool is_first_user_namespace() {
+  constexpr ino_t first = 0xEFFFFFFD;
+  struct stat status {};
+  return ::stat("/proc/self/ns/user", &status) == 0 && status.st_ino == first;
+}
+
 class MungeCodec : public CredentialCodec {
  public:
   MungeCodec(const Deadline& deadline, bool several_readers)
       : several_readers_(several_readers),
         library_(std::make_shared<Library>()),
         timeout_(std::min(munged_timeout, deadline.remaining() / 2)) {
-    // The user that MUNGE sees: in a user namespace it differs from getuid().
-    user_ = munge_decode(munge_encode({}, nullptr)).uid;
+    user_ = several_readers && is_first_user_namespace() ? ::geteuid() : find_user();
   }
 
   Bytes encode(std::span<const std::uint8_t> bytes) override { return munge_encode(bytes, &user_); }
@@ -68,6 +76,9 @@ class MungeCodec : public CredentialCodec {
   }
 
  private:
+  // The user as MUNGE sees it. In a user namespace it differs from geteuid().
+  uid_t find_user() const { return munge_decode(munge_encode({}, nullptr)).uid; }
+
   Work run(const std::shared_ptr<Work>& work, int (*call)(const Library&, Work&)) const {
     auto const result =
         run_bounded([library = library_, work, call] { return call(*library, *work); }, Deadline(timeout_));
