@@ -217,8 +217,9 @@ def judge_against_slurm(case, task, alone, name, mine, visible, wrong):
     if slurms is None:
         return
     step_gpus = {gpu["name"] for gpu in alone["gpus"] if gpu["opens"]}
-    # Slurm may give one node more of a job's --gpus than another, and closest may be all that the node has.
-    may_be_all = case.kind == "total" and case.bind == "closest"
+    # Slurm may give one node more of a job's --gpus than another. These may be all that the node has if the binding is
+    # closest, or if the task is alone on its node, which Slurm does not bind.
+    may_be_all = case.kind == "total" and (case.bind == "closest" or case.per_node == 1)
     if case.bind not in (None, "none") and not may_be_all and set(slurms) < step_gpus | {"more"} and len(slurms) < case.count:
         if sorted(slurms) != sorted(mine):
             wrong.append(f"{name} has {mine} where --gpu-bind={case.bind} gives it {slurms}")
