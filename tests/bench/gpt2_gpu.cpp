@@ -3,8 +3,8 @@
 // 1024 tokens. Runs whole steps like the trainer's (gradients, norm, decision, AdamW; the next step is
 // enqueued before the host waits) on random tokens. Prints tokens/s and MFU of the median step, against a
 // peak measured before and after; then the parts of a step, each by itself. Exit code 77 without a GPU.
-// GPT2_GPU_MEASURE=1: use cuBLASLt's fastest algorithms, as timed, not its first. GPT2_GPU_FUSE=0: do not use
-// its epilogues.
+// GPT2_GPU_AUTOTUNE=0: use cuBLASLt's first algorithms, not the fastest, as timed. GPT2_GPU_FUSE=0: do not
+// use its epilogues.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -147,10 +147,12 @@ void bench(const std::string& name, int batch, int steps) {
   const auto config = models::gpt_preset(name);
   if (!config)
     throw Error(ErrorCode::usage, name + " is no model: gpt2-124M, gpt2-350M, gpt2-774M or gpt2-1558M");
-  const char* const measure = std::getenv("GPT2_GPU_MEASURE");
-  const char* const fuse = std::getenv("GPT2_GPU_FUSE");
-  CudaCompute on(
-      {.autotune_matmul = measure != nullptr && *measure == '1', .fuse = fuse == nullptr || *fuse != '0'});
+  const auto is_on = [](const char* variable) {
+    const char* const value = std::getenv(variable);
+    return value == nullptr || *value != '0';
+  };
+  CudaCompute on({.fuse = is_on("GPT2_GPU_FUSE")});
+  on.autotuner()->set_timing(is_on("GPT2_GPU_AUTOTUNE"));
   const double peak_before = measure_peak_flops(on);
   double median = 0;
   {

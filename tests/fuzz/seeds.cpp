@@ -9,6 +9,7 @@
 #include "cbor.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/training_state.hpp"
+#include "compute/cuda/autotune_results.hpp"
 #include "encrypted_frames.hpp"
 #include "frames.hpp"
 #include "placement/report/report.hpp"
@@ -215,6 +216,16 @@ void seed_training_data() {
 void seed_checkpoints() {
   seed("fuzz_training_state", "state",
        write_state({{40, 480, 0, "gpt layers=1", 7, 12, 0x1234, 2, 1, 0}, 0x5678}));
+  using namespace compute::cuda;
+  seed("fuzz_autotune_results", "results",
+       write_autotune_results({"a GPU",
+                               "cuBLASLt 13.1.0",
+                               {{{16, 64, 128, true, false, false, true, Epilogue::bias_gradient},
+                                 {{1, 2, 3, 4, 5, 6.5}, {2, 2, 3, 1, 0, 4.25}},
+                                 1,
+                                 {7},
+                                 false,
+                                 9.5}}}));
   auto const at = folder / "fuzz_safetensors";
   std::filesystem::create_directories(at);
   float const values[] = {1, 2, 3, 4};

@@ -20,7 +20,9 @@ namespace {
 
 constexpr const char* tensors_name = "tensors.safetensors";
 constexpr const char* state_name = "state.json";
+constexpr const char* autotune_name = "autotune.json";
 constexpr std::size_t max_state_bytes = 65536;  // write_checkpoint() writes about 400 bytes
+constexpr std::size_t max_autotune_bytes = 16 << 20;
 
 struct Part {
   const char* prefix;
@@ -45,17 +47,25 @@ std::uint64_t hash_tensors(const models::TensorTable& table, const TrainingTenso
   throw Error(ErrorCode::usage, fmt::format("{} is damaged or not a checkpoint: {}", folder.string(), why));
 }
 
-StoredState read_state(const fs::path& folder) {
-  const fs::path path = folder / state_name;
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) refuse(folder, fmt::format("it has no {}", state_name));
-  std::ifstream file(path, std::ios::binary);
-  std::string text(max_state_bytes + 1, '\0');
+std::string read_text(const fs::path& folder, const char* name, std::size_t max_bytes) {
+  std::ifstream file(folder / name, std::ios::binary);
+  std::string text(max_bytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || !file.eof()) refuse(folder, fmt::format("{} cannot be read, or is too long", state_name));
+  if (file.bad() || !file.eof()) refuse(folder, fmt::format("{} cannot be read, or is too long", name));
   text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+StoredState read_state(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_regular_file(folder / state_name, error))
+    refuse(folder, fmt::format("it has no {}", state_name));
+  const std::string text = read_text(folder, state_name, max_state_bytes);
   try {
-    return parse_state(text);
+    StoredState stored = parse_state(text);
+    if (fs::is_regular_file(folder / autotune_name, error))
+      stored.state.autotune = read_text(folder, autotune_name, max_autotune_bytes);
+    return stored;
   } catch (const std::runtime_error& reason) {
     refuse(folder, fmt::format("{}: {}", state_name, reason.what()));
   }
@@ -89,9 +99,13 @@ void write_checkpoint(const fs::path& folder, const TrainingState& state, const 
   AtomicFolder whole(folder);
   write_safetensors(whole / tensors_name, {{"model", state.model}, {"step", std::to_string(state.step)}},
                     sources);
-  OutputFile file(whole / state_name);
-  file.write(write_state({state, hash_tensors(table, tensors)}));
-  file.commit();
+  const auto write = [&whole](const char* name, const std::string& text) {
+    OutputFile file(whole / name);
+    file.write(text);
+    file.commit();
+  };
+  if (!state.autotune.empty()) write(autotune_name, state.autotune);
+  write(state_name, write_state({state, hash_tensors(table, tensors)}));
   whole.commit();
 }
 

@@ -16,8 +16,9 @@ struct TrainingTensors {
 };
 
 /// Writes a folder with tensors.safetensors (parameters under their own names, AdamW's moments as
-/// adamw.m.NAME and adamw.v.NAME) and state.json (the state and a hash over all tensors). The folder appears
-/// whole or not at all; on an error, an earlier folder of that path stays good.
+/// adamw.m.NAME and adamw.v.NAME), state.json (the state and a hash over all tensors) and, if the state has
+/// one, autotune.json. The folder appears whole or not at all; on an error, an earlier folder of that path
+/// stays good.
 /// @throws muster::Error(ErrorCode::system)
 void write_checkpoint(const std::filesystem::path& folder, const TrainingState& state,
                       const models::TensorTable& table, const TrainingTensors& tensors);
@@ -25,7 +26,7 @@ void write_checkpoint(const std::filesystem::path& folder, const TrainingState& 
 /// A checkpoint, opened for reading.
 class Checkpoint {
  public:
-  /// Reads state.json and the header of the tensors' file.
+  /// Reads state.json, autotune.json and the header of the tensors' file.
   /// @throws muster::Error: usage (damaged, or written by another program), system (cannot be read).
   explicit Checkpoint(const std::filesystem::path& folder);
 

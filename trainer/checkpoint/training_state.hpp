@@ -24,6 +24,8 @@ struct TrainingState {
   std::int64_t threads = 1;    ///< of rank 0
   std::int64_t chunk = 0;      ///< sequences in a chunk of the deterministic mode; 0: not that mode
   std::string dtype = "fp32";  ///< --dtype
+  /// Autotuner::results(), in a file of its own; empty: the device chooses no algorithms.
+  std::string autotune;
 
   bool operator==(const TrainingState&) const = default;
 };
@@ -33,7 +35,7 @@ struct StoredState {
   std::uint64_t tensor_hash = 0;  ///< over the checkpoint's tensors
 };
 
-/// The text of state.json: state and hash, and a checksum over both.
+/// The text of state.json: state without `autotune`, hash, and a checksum over both.
 std::string write_state(const StoredState& stored);
 /// Parses the text of state.json.
 /// @throws std::runtime_error with the reason when the text is not what write_state() wrote, up to

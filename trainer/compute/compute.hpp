@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "compute/autotuner.hpp"
 #include "compute/memory.hpp"
 #include "compute/precision.hpp"
 #include "compute/step_outcome.hpp"
@@ -57,6 +58,8 @@ class UpdateCompute {
   virtual Memory& memory() { return host_memory(); }
   /// The threads of this process that share the work on host memory.
   virtual int threads() const { return 1; }
+  /// Null: the device chooses no algorithms.
+  virtual Autotuner* autotuner() { return nullptr; }
   /// The stream that runs all work in the order of calls. Null: a call returns when its work is done.
   virtual Stream stream() const { return nullptr; }
   /// Waits for all enqueued work.

@@ -104,6 +104,10 @@ void add_training_options(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"fp32", "bf16"}));
   add_switch(app, "deterministic", o.deterministic,
              "The same bits for any number of ranks: gradients are added in a fixed tree, chunk by chunk");
+  add_switch(app, "autotune", o.autotune,
+             "On a GPU: time the algorithms of the model's matrix products at start and use the fastest; the "
+             "checkpoint keeps them, so that a resumed run has the same bits. Without it, and with "
+             "--deterministic, the first algorithm is used");
   add_option(app, "--chunk", o.chunk,
              "Samples in a chunk with --deterministic; each chunk is computed by itself")
       ->check(integer(1, 1 << 20));

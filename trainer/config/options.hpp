@@ -37,6 +37,7 @@ struct Options {
   std::uint64_t seed = 1;
   std::string dtype = "fp32";  ///< or "bf16": type that the model computes in
   bool deterministic = false;
+  bool autotune = true;
   int chunk = 1;
   bool shard_optimizer = false;
 

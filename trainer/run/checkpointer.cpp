@@ -45,7 +45,7 @@ void require_model(const TrainingState& mine, const TrainingState& found, const 
 
 /// Copies the run's other results to the folder that its checkpoints were moved to.
 void copy_results(const fs::path& from, const fs::path& to) {
-  for (const char* name : {"metrics.jsonl", "summary.json", "report.html", "loss.svg"}) {
+  for (const char* name : {"metrics.jsonl", "summary.json", "report.html", "loss.svg", "autotune.json"}) {
     std::error_code error;
     if (!fs::exists(from / name, error)) continue;
     fs::copy_file(from / name, to / name, fs::copy_options::overwrite_existing, error);
@@ -119,6 +119,7 @@ void Checkpointer::begin_at(const CheckpointFolder::Found& found) {
   state_.step = found.state.step;
   state_.samples = found.state.samples;
   state_.skipped = found.state.skipped;
+  state_.autotune = found.state.autotune;
   resumed_ = true;
   fmt::print("resuming {} after step {}\n", found.path.string(), state_.step);
   // Saved into this run's own folder, so that the next start resumes from there.

@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "run/autotune.hpp"
 #include "run/signal_handler.hpp"
 #include "text/plural.hpp"
 #include "training/non_finite.hpp"
@@ -58,6 +59,7 @@ void Trainer::prepare() {
         std::make_unique<Recorder>(options_, parts_.facts, checkpointer_->continues_folder(), started_);
   });
   if (is_rank0()) print_run_info(options_, job_, parts_);
+  autotune(options_, parts_, checkpointer_->resumed(), world_, errors_);
   errors_.run_on_rank0([&] { output_.write_status(status(RunStatus::State::running)); });
 }
 

@@ -111,6 +111,15 @@ void Replica::compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFligh
   reducer_->ready(0, stream);
 }
 
+void Replica::rehearse(std::int64_t first_sample) {
+  const Share samples = chunk_samples({0, static_cast<std::uint64_t>(first_sample), {}},
+                                      static_cast<std::uint64_t>(world_.rank()));
+  model_->load_samples(samples.begin, samples.count());
+  model_->gradients(static_cast<float>(1.0 / static_cast<double>(predictions_per_step())),
+                    [](std::size_t) {});
+  compute_.wait();
+}
+
 void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double learning_rate,
                          const StepFlags& flags) {
   if (!reducer_) create_reducer();

@@ -84,6 +84,10 @@ class Replica {
   /// `whole`.
   void gather_state(const TrainingTensors& whole);
 
+  /// Computes the gradients of this rank's part of the global samples [first_sample, first_sample + batch)
+  /// and drops them, so that the compute's autotuner sees every product of a step. Without chunks only. No
+  /// step may be in flight. Waits for the device; not collective.
+  void rehearse(std::int64_t first_sample);
   /// Begins update number `step` (from 0) on the global samples [first_sample, first_sample + batch). On the
   /// host the update is done when this returns. On an asynchronous device it is only queued, and the host
   /// does not wait.

@@ -30,6 +30,9 @@ struct CublasLibrary {
   decltype(::cublasLtMatmulPreferenceSetAttribute)* preference_set =
       object.find("cublasLtMatmulPreferenceSetAttribute");
   decltype(::cublasLtMatmulAlgoGetHeuristic)* find_algorithms = object.find("cublasLtMatmulAlgoGetHeuristic");
+  decltype(::cublasLtMatmulAlgoCheck)* check_algorithm = object.find("cublasLtMatmulAlgoCheck");
+  decltype(::cublasLtMatmulAlgoConfigGetAttribute)* algorithm_get =
+      object.find("cublasLtMatmulAlgoConfigGetAttribute");
   decltype(::cublasLtMatmul)* multiply = object.find("cublasLtMatmul");
 
   /// @throws Error(ErrorCode::device) that names the failed operation, unless `status` is success.

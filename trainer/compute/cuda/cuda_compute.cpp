@@ -45,7 +45,7 @@ struct CudaCompute::StepState {
 
 CudaCompute::CudaCompute(const Options& options)
     : options_(options),
-      matmul_(std::make_unique<CublasMatmul>(gpu_, options.autotune_matmul)),
+      matmul_(std::make_unique<CublasMatmul>(gpu_)),
       squares_(norm_sum_blocks, gpu_),
       step_(sizeof(StepState), gpu_) {
   gpu_.driver().require(gpu_.driver().stream_create(&outcome_stream_, CU_STREAM_NON_BLOCKING), "no stream");
@@ -86,30 +86,31 @@ void CudaCompute::matmul(const MatmulShape& s, const bfloat16* a, const bfloat16
 
 void CudaCompute::weight_gradient(int rows, int from, int to, const bfloat16* input, const bfloat16* d_out,
                                   float* d_weight, float* d_bias) {
-  CublasMatmulShape shape{to, from, rows, true, false, false, true, Epilogue::bias_gradient};
-  if (d_bias != nullptr) {
-    if (options_.fuse && matmul_->multiply(shape, {d_out, input, d_weight, d_bias, nullptr})) return;
-    column_sums(d_out, d_bias, rows, to);
-  }
-  shape.epilogue = Epilogue::none;
-  multiply(shape, {d_out, input, d_weight, nullptr, nullptr});
+  const CublasMatmulShape shape{to, from, rows, true, false, false, true, Epilogue::none};
+  const auto separate = [&] {
+    if (d_bias != nullptr) column_sums(d_out, d_bias, rows, to);
+    multiply(shape, {d_out, input, d_weight, nullptr, nullptr});
+  };
+  if (!options_.fuse || d_bias == nullptr) return separate();
+  CublasMatmulShape fused = shape;
+  fused.epilogue = Epilogue::bias_gradient;
+  matmul_->multiply_or(fused, {d_out, input, d_weight, d_bias, nullptr}, separate);
 }
 
 void CudaCompute::matmul_gelu(int rows, int from, int to, const bfloat16* input, const bfloat16* weight,
                               const bfloat16* bias, bfloat16* wide, bfloat16* out) {
-  const CublasMatmulShape shape{rows, to, from, false, true, false, false, Epilogue::bias_gelu};
-  if (options_.fuse && matmul_->multiply(shape, {input, weight, out, const_cast<bfloat16*>(bias), wide}))
-    return;
-  Compute::matmul_gelu(rows, from, to, input, weight, bias, wide, out);
+  const auto separate = [&] { Compute::matmul_gelu(rows, from, to, input, weight, bias, wide, out); };
+  if (!options_.fuse) return separate();
+  matmul_->multiply_or({rows, to, from, false, true, false, false, Epilogue::bias_gelu},
+                       {input, weight, out, const_cast<bfloat16*>(bias), wide}, separate);
 }
 
 void CudaCompute::matmul_gelu_backward(int rows, int from, int to, const bfloat16* d_out,
                                        const bfloat16* weight, const bfloat16* wide, bfloat16* d_wide) {
-  const CublasMatmulShape shape{rows, from, to, false, false, false, false, Epilogue::gelu_backward};
-  if (options_.fuse &&
-      matmul_->multiply(shape, {d_out, weight, d_wide, nullptr, const_cast<bfloat16*>(wide)}))
-    return;
-  Compute::matmul_gelu_backward(rows, from, to, d_out, weight, wide, d_wide);
+  const auto separate = [&] { Compute::matmul_gelu_backward(rows, from, to, d_out, weight, wide, d_wide); };
+  if (!options_.fuse) return separate();
+  matmul_->multiply_or({rows, from, to, false, false, false, false, Epilogue::gelu_backward},
+                       {d_out, weight, d_wide, nullptr, const_cast<bfloat16*>(wide)}, separate);
 }
 
 void CudaCompute::column_sums(const bfloat16* x, float* out, int rows, int width) {

@@ -25,9 +25,8 @@ namespace muster::compute::cuda {
 class CudaCompute final : public Compute<bfloat16> {
  public:
   struct Options {
-    /// Time cuBLASLt's algorithms and use the fastest, not the first (see CublasMatmul).
-    bool autotune_matmul = false;
-    /// Let cuBLASLt compute GELU, its gradient and bias gradients in the epilogue of products where it can.
+    /// Let cuBLASLt compute GELU, its gradient and bias gradients in the epilogue of products, where it can
+    /// and its autotuning has not found this slower.
     bool fuse = true;
   };
   explicit CudaCompute(const Options& options);
@@ -36,6 +35,7 @@ class CudaCompute final : public Compute<bfloat16> {
   Gpu& gpu() noexcept { return gpu_; }
   std::string describe() const override;
   Memory& memory() override { return gpu_; }
+  Autotuner* autotuner() override { return matmul_.get(); }
   Stream stream() const override { return gpu_.stream(); }
   void wait() override { gpu_.synchronize(); }
 

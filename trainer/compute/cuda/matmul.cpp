@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <array>
+#include <bit>
+#include <optional>
+#include <stdexcept>
 
 #include "muster/error.hpp"
 
@@ -13,7 +16,7 @@ namespace {
 
 /// NVIDIA's recommendation for Hopper; other GPUs need less (cuBLAS documentation, cublasSetWorkspace).
 constexpr std::uint64_t workspace_bytes = 32 << 20;
-constexpr int max_algorithms = 8, timed_runs = 3;
+constexpr int max_algorithms = 8, timed_runs = 5;
 /// Bytes, of all operands. Float tensors begin on cache lines, so their bfloat16 copies begin at multiples of
 /// 32 bytes.
 constexpr std::uint32_t min_alignment = 16;
@@ -48,10 +51,10 @@ struct CublasMatmul::Plan {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::int64_t{s.n});
     first = matrix(s.transpose_b ? s.k : s.n, s.transpose_b ? s.n : s.k, CUDA_R_16BF);
     second = matrix(s.transpose_a ? s.m : s.k, s.transpose_a ? s.k : s.m, CUDA_R_16BF);
-    result = matrix(s.n, s.m, s.float_result ? CUDA_R_32F : CUDA_R_16BF);
+    result_matrix = matrix(s.n, s.m, s.float_result ? CUDA_R_32F : CUDA_R_16BF);
   }
   ~Plan() {
-    for (cublasLtMatrixLayout_t each : {first, second, result}) {
+    for (cublasLtMatrixLayout_t each : {first, second, result_matrix}) {
       if (each != nullptr) cublas.matrix_destroy(each);
     }
     if (product != nullptr) cublas.product_destroy(product);
@@ -62,6 +65,13 @@ struct CublasMatmul::Plan {
   template <typename Value>
   void set(cublasLtMatmulDescAttributes_t attribute, Value value) const {
     cublas.require(cublas.product_set(product, attribute, &value, sizeof value), "a product's attribute");
+  }
+  // cuBLASLt takes the alignment of these two from their addresses (cublasLt.h); this plan must suit every
+  // layer's.
+  void set_alignment(const CublasMatmulOperands& operands) const {
+    void* const as_aligned = reinterpret_cast<void*>(std::uintptr_t{min_alignment});
+    set_memory({.bias = operands.bias != nullptr ? as_aligned : nullptr,
+                .before_gelu = operands.before_gelu != nullptr ? as_aligned : nullptr});
   }
   void set_memory(const CublasMatmulOperands& operands) const {
     if (shape.epilogue == Epilogue::none) return;
@@ -79,12 +89,13 @@ struct CublasMatmul::Plan {
   const CublasLibrary& cublas;
   CublasMatmulShape shape;
   cublasLtMatmulDesc_t product = nullptr;
-  cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
+  cublasLtMatrixLayout_t first = nullptr, second = nullptr, result_matrix = nullptr;
   std::optional<cublasLtMatmulAlgo_t> algorithm;
+  /// When the algorithm was timed, in this run or the one whose results were loaded.
+  std::optional<AutotunedMatmul> result;
 };
 
-CublasMatmul::CublasMatmul(Gpu& gpu, bool measure)
-    : gpu_(gpu), measure_(measure), workspace_(gpu.allocate(workspace_bytes)) {
+CublasMatmul::CublasMatmul(Gpu& gpu) : gpu_(gpu), workspace_(gpu.allocate(workspace_bytes)) {
   cublas_.require(cublas_.create(&handle_), "starting it");
 }
 
@@ -101,20 +112,43 @@ std::string CublasMatmul::version() const {
 
 CublasMatmul::Plan& CublasMatmul::find_plan(const CublasMatmulShape& shape,
                                             const CublasMatmulOperands& operands) {
-  for (const auto& plan : plans_) {
-    if (plan->shape == shape) return *plan;
+  const auto found =
+      std::find_if(plans_.begin(), plans_.end(), [&shape](const auto& plan) { return plan->shape == shape; });
+  if (found != plans_.end() && ((*found)->result || !timing_)) return **found;
+  const bool is_new = found == plans_.end();
+  if (is_new) plans_.push_back(std::make_unique<Plan>(cublas_, shape));
+  Plan& plan = is_new ? *plans_.back() : **found;
+  if (use_result(plan, operands)) return plan;
+  // Do not time an accumulating product: each run would add to c.
+  if (timing_ && !shape.accumulate) {
+    use_fastest(plan, operands);
+  } else if (is_new) {
+    use_first(plan, operands);
   }
-  plans_.push_back(std::make_unique<Plan>(cublas_, shape));
-  choose_algorithm(*plans_.back(), operands);
-  return *plans_.back();
+  return plan;
 }
 
-void CublasMatmul::choose_algorithm(Plan& plan, const CublasMatmulOperands& operands) {
-  // cuBLASLt takes the alignment of these two from their addresses (cublasLt.h); this plan must suit every
-  // layer's.
-  void* const as_aligned = reinterpret_cast<void*>(std::uintptr_t{min_alignment});
-  plan.set_memory({.bias = operands.bias != nullptr ? as_aligned : nullptr,
-                   .before_gelu = operands.before_gelu != nullptr ? as_aligned : nullptr});
+bool CublasMatmul::use_result(Plan& plan, const CublasMatmulOperands& operands) {
+  const auto found = std::find_if(loaded_.products.begin(), loaded_.products.end(),
+                                  [&plan](const auto& product) { return product.shape == plan.shape; });
+  if (found == loaded_.products.end()) return false;
+  if (!found->candidates.empty()) {
+    const auto algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(found->algorithm);
+    plan.set_alignment(operands);
+    cublasLtMatmulHeuristicResult_t checked{};
+    const cublasStatus_t status =
+        cublas_.check_algorithm(handle_, plan.product, plan.first, plan.second, plan.result_matrix,
+                                plan.result_matrix, &algorithm, &checked);
+    if (status != CUBLAS_STATUS_SUCCESS || checked.workspaceSize > workspace_bytes) return false;
+    plan.algorithm = algorithm;
+  } else if (!found->separate) {
+    return false;
+  }
+  plan.result = *found;
+  return true;
+}
+
+std::vector<cublasLtMatmulHeuristicResult_t> CublasMatmul::propose_algorithms(const Plan& plan) {
   cublasLtMatmulPreference_t preference = nullptr;
   cublas_.require(cublas_.preference_create(&preference), "a preference");
   const std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
@@ -128,27 +162,95 @@ void CublasMatmul::choose_algorithm(Plan& plan, const CublasMatmulOperands& oper
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     set_preference(preference, alignment, min_alignment);
-  std::array<cublasLtMatmulHeuristicResult_t, max_algorithms> found{};
+  std::vector<cublasLtMatmulHeuristicResult_t> found(max_algorithms);
   int count = 0;
   const cublasStatus_t status =
-      cublas_.find_algorithms(handle_, plan.product, plan.first, plan.second, plan.result, plan.result,
-                              preference, max_algorithms, found.data(), &count);
-  if (status != CUBLAS_STATUS_SUCCESS) return;
+      cublas_.find_algorithms(handle_, plan.product, plan.first, plan.second, plan.result_matrix,
+                              plan.result_matrix, preference, max_algorithms, found.data(), &count);
+  found.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(count) : 0);
+  std::erase_if(found, [](const auto& proposed) { return proposed.state != CUBLAS_STATUS_SUCCESS; });
+  return found;
+}
+
+void CublasMatmul::use_first(Plan& plan, const CublasMatmulOperands& operands) {
+  plan.set_alignment(operands);
+  const auto proposals = propose_algorithms(plan);
   plan.set_memory(operands);
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < count; ++i) {
-    const cublasLtMatmulHeuristicResult_t& proposed = found[static_cast<std::size_t>(i)];
-    if (proposed.state != CUBLAS_STATUS_SUCCESS) continue;
-    const cublasLtMatmulAlgo_t& algorithm = proposed.algo;
-    // Do not try or time an accumulating product: each run would add to c.
-    const bool runs = plan.shape.accumulate || run(plan, algorithm, operands) == CUBLAS_STATUS_SUCCESS;
-    if (!runs) continue;
-    const bool times = measure_ && !plan.shape.accumulate;
-    const double seconds = times ? measure_seconds(plan, algorithm, operands) : 0;
-    if (seconds < best) plan.algorithm = algorithm;
-    best = std::min(best, seconds);
-    if (!times) return;
+  for (const auto& proposed : proposals) {
+    // Do not try an accumulating product: the try would add to c.
+    if (!plan.shape.accumulate && run(plan, proposed.algo, operands) != CUBLAS_STATUS_SUCCESS) continue;
+    plan.algorithm = proposed.algo;
+    return;
   }
+}
+
+void CublasMatmul::use_fastest(Plan& plan, const CublasMatmulOperands& operands) {
+  plan.set_alignment(operands);
+  const auto proposals = propose_algorithms(plan);
+  plan.set_memory(operands);
+  AutotunedMatmul result;
+  result.shape = plan.shape;
+  plan.algorithm.reset();
+  for (const auto& proposed : proposals) {
+    if (run(plan, proposed.algo, operands) != CUBLAS_STATUS_SUCCESS) continue;
+    MatmulCandidate candidate = describe(proposed);
+    candidate.microseconds = measure_microseconds([&] { run(plan, proposed.algo, operands); });
+    result.candidates.push_back(candidate);
+    if (plan.algorithm && candidate.microseconds >= result.candidates[result.chosen].microseconds) continue;
+    plan.algorithm = proposed.algo;
+    result.algorithm = std::bit_cast<decltype(result.algorithm)>(proposed.algo);
+    result.chosen = result.candidates.size() - 1;
+  }
+  ++timed_;
+  plan.result = std::move(result);
+}
+
+void CublasMatmul::time_separate(Plan& plan, const std::function<void()>& separate) {
+  AutotunedMatmul& result = *plan.result;
+  separate();  // chooses the algorithm of its product
+  result.separate_microseconds = measure_microseconds(separate);
+  result.separate =
+      !plan.algorithm || *result.separate_microseconds < result.candidates[result.chosen].microseconds;
+}
+
+MatmulCandidate CublasMatmul::describe(const cublasLtMatmulHeuristicResult_t& proposed) const {
+  const auto get = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
+    std::int32_t value = 0;
+    std::size_t written = 0;
+    const cublasStatus_t status =
+        cublas_.algorithm_get(&proposed.algo, attribute, &value, sizeof value, &written);
+    return status == CUBLAS_STATUS_SUCCESS ? value : -1;
+  };
+  return {get(CUBLASLT_ALGO_CONFIG_ID),
+          get(CUBLASLT_ALGO_CONFIG_TILE_ID),
+          get(CUBLASLT_ALGO_CONFIG_STAGES_ID),
+          get(CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
+          proposed.workspaceSize,
+          0};
+}
+
+std::string CublasMatmul::load(const std::string& results) {
+  AutotuneResults loaded;
+  try {
+    loaded = parse_autotune_results(results);
+  } catch (const std::runtime_error& error) {
+    throw Error(ErrorCode::usage,
+                fmt::format("the algorithms of matrix products cannot be read: {}", error.what()));
+  }
+  const std::string library = "cuBLASLt " + version();
+  if (loaded.gpu != gpu_.name() || loaded.library != library)
+    return fmt::format("they were chosen for {} and {}, and here are {} and {}", loaded.gpu, loaded.library,
+                       gpu_.name(), library);
+  loaded_ = std::move(loaded);
+  return "";
+}
+
+std::string CublasMatmul::results() const {
+  AutotuneResults all{gpu_.name(), "cuBLASLt " + version(), {}};
+  for (const auto& plan : plans_) {
+    if (plan->result) all.products.push_back(*plan->result);
+  }
+  return write_autotune_results(all);
 }
 
 template <typename Value>
@@ -157,32 +259,43 @@ void CublasMatmul::set_preference(cublasLtMatmulPreference_t preference,
   cublas_.require(cublas_.preference_set(preference, attribute, &value, sizeof value), "a preference");
 }
 
-double CublasMatmul::measure_seconds(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
-                                     const CublasMatmulOperands& operands) {
+double CublasMatmul::measure_microseconds(const std::function<void()>& work) {
   Event begin(gpu_), end(gpu_);
   begin.record();
-  for (int i = 0; i < timed_runs; ++i) run(plan, algorithm, operands);
+  for (int i = 0; i < timed_runs; ++i) work();
   end.record();
   end.synchronize();
-  return end.elapsed_since(begin);
+  return 1e6 * end.elapsed_since(begin) / timed_runs;
 }
 
 cublasStatus_t CublasMatmul::run(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
                                  const CublasMatmulOperands& operands) {
   const float one = 1, before = plan.shape.accumulate ? 1 : 0;
   return cublas_.multiply(handle_, plan.product, &one, operands.b, plan.first, operands.a, plan.second,
-                          &before, operands.c, plan.result, operands.c, plan.result, &algorithm, workspace_,
-                          workspace_bytes, gpu_.stream());
+                          &before, operands.c, plan.result_matrix, operands.c, plan.result_matrix, &algorithm,
+                          workspace_, workspace_bytes, gpu_.stream());
+}
+
+void CublasMatmul::run_chosen(const Plan& plan, const CublasMatmulOperands& operands) {
+  plan.set_memory(operands);
+  const auto name = fmt::format("a product of {} x {} x {}", plan.shape.m, plan.shape.n, plan.shape.k);
+  cublas_.require(run(plan, *plan.algorithm, operands), name.c_str());
+  gpu_.check(name);
 }
 
 bool CublasMatmul::multiply(const CublasMatmulShape& shape, const CublasMatmulOperands& operands) {
-  Plan& plan = find_plan(shape, operands);
+  const Plan& plan = find_plan(shape, operands);
   if (!plan.algorithm) return false;
-  plan.set_memory(operands);
-  const auto name = fmt::format("a product of {} x {} x {}", shape.m, shape.n, shape.k);
-  cublas_.require(run(plan, *plan.algorithm, operands), name.c_str());
-  gpu_.check(name);
+  run_chosen(plan, operands);
   return true;
+}
+
+void CublasMatmul::multiply_or(const CublasMatmulShape& shape, const CublasMatmulOperands& operands,
+                               const std::function<void()>& separate) {
+  Plan& plan = find_plan(shape, operands);
+  if (timing_ && plan.result && !plan.result->separate_microseconds) time_separate(plan, separate);
+  if (!plan.algorithm || (plan.result && plan.result->separate)) return separate();
+  run_chosen(plan, operands);
 }
 
 }  // namespace muster::compute::cuda

@@ -1,29 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
+#include <functional>
 #include <memory>
-#include <optional>
+#include <string>
 #include <vector>
 
+#include "compute/autotuner.hpp"
+#include "compute/cuda/autotune_results.hpp"
 #include "compute/cuda/cublas_library.hpp"
 #include "compute/cuda/gpu.hpp"
+#include "compute/cuda/matmul_shape.hpp"
 
 namespace muster::compute::cuda {
-
-/// The operation fused into a product.
-enum class Epilogue { none, bias, bias_gelu, gelu_backward, bias_gradient };
-
-/// c[m, n] = a·b, row-major, bfloat16; a is stored [k, m] when transpose_a, b is stored [n, k] when
-/// transpose_b.
-struct CublasMatmulShape {
-  int m = 0, n = 0, k = 0;
-  bool transpose_a = false, transpose_b = false;
-  bool accumulate = false;
-  bool float_result = false;  ///< c is float, else bfloat16
-  Epilogue epilogue = Epilogue::none;
-  bool operator==(const CublasMatmulShape&) const = default;
-};
 
 /// The memory of one product.
 struct CublasMatmulOperands {
@@ -36,15 +25,13 @@ struct CublasMatmulOperands {
   void* before_gelu = nullptr;
 };
 
-/// Matrix products by cuBLASLt. Descriptors are made and an algorithm is chosen once per shape. Not
-/// thread-safe.
-class CublasMatmul {
+/// Matrix products by cuBLASLt. Descriptors are made and an algorithm is chosen once per shape: the one of
+/// loaded results, else the fastest of those that cuBLASLt proposes while timing is on, else its first that
+/// runs. The first is the same in every run on GPUs of one model. Not thread-safe.
+class CublasMatmul final : public Autotuner {
  public:
-  /// `measure`: time the algorithms that cuBLASLt proposes and take the fastest at the first call, which then
-  /// waits. Another run may choose another algorithm, which rounds sums in another order. Otherwise take the
-  /// first algorithm that runs, which is the same in every run on the same GPU.
-  CublasMatmul(Gpu& gpu, bool measure);
-  ~CublasMatmul();
+  explicit CublasMatmul(Gpu& gpu);
+  ~CublasMatmul() override;
   CublasMatmul(const CublasMatmul&) = delete;
   CublasMatmul& operator=(const CublasMatmul&) = delete;
 
@@ -52,23 +39,39 @@ class CublasMatmul {
   std::string version() const;
   /// False, with nothing done, when cuBLASLt has no algorithm for this product.
   bool multiply(const CublasMatmulShape& shape, const CublasMatmulOperands& operands);
+  /// Computes a product with an epilogue, or else calls `separate`, which computes the same without one: the
+  /// faster of both, where it was timed; else the product if cuBLASLt has an algorithm for it.
+  void multiply_or(const CublasMatmulShape& shape, const CublasMatmulOperands& operands,
+                   const std::function<void()>& separate);
+
+  std::string load(const std::string& results) override;
+  void set_timing(bool on) override { timing_ = on; }
+  std::string results() const override;
+  int timed() const override { return timed_; }
 
  private:
   struct Plan;
   Plan& find_plan(const CublasMatmulShape& shape, const CublasMatmulOperands& operands);
-  void choose_algorithm(Plan& plan, const CublasMatmulOperands& operands);
+  bool use_result(Plan& plan, const CublasMatmulOperands& operands);
+  std::vector<cublasLtMatmulHeuristicResult_t> propose_algorithms(const Plan& plan);
+  void use_first(Plan& plan, const CublasMatmulOperands& operands);
+  void use_fastest(Plan& plan, const CublasMatmulOperands& operands);
+  void time_separate(Plan& plan, const std::function<void()>& separate);
+  MatmulCandidate describe(const cublasLtMatmulHeuristicResult_t& proposed) const;
   template <typename Value>
   void set_preference(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
                       Value value);
   cublasStatus_t run(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
                      const CublasMatmulOperands& operands);
-  double measure_seconds(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
-                         const CublasMatmulOperands& operands);
+  void run_chosen(const Plan& plan, const CublasMatmulOperands& operands);
+  double measure_microseconds(const std::function<void()>& work);
 
   Gpu& gpu_;
   CublasLibrary cublas_;
   cublasLtHandle_t handle_ = nullptr;
-  bool measure_;
+  AutotuneResults loaded_;
+  bool timing_ = false;
+  int timed_ = 0;
   void* workspace_;
   std::vector<std::unique_ptr<Plan>> plans_;
 };

@@ -15,8 +15,6 @@ constexpr std::uint64_t reserved_bytes = 1u << 30;
 bool has_kernels() noexcept { return kernel_binary() != nullptr; }
 
 OpenedGpu open_gpu() {
-  // cuBLASLt's first algorithms, not the fastest: a resumed run must give the same bits as an uninterrupted
-  // one.
   auto compute = std::make_unique<CudaCompute>(CudaCompute::Options{});
   const std::uint64_t left = compute->gpu().free_bytes();
   return {std::move(compute), left > reserved_bytes ? left - reserved_bytes : 0};

@@ -15,8 +15,8 @@
 //     hang         cuInit never returns, and the exit of the process waits for it
 // Enqueued work runs at once, unless FAKE_CUDA is "late". fake_cuda_log() returns a log of it, with streams
 // and events as numbers from 1, the default stream as 0, and the host's waits for late work. An event's time
-// in milliseconds is the number of events that were recorded before it. Only the first bytes of a module are
-// read; its kernels are those of fake_kernels.cpp, by name.
+// in milliseconds is the number of events that were recorded before it, and what fake_cuda_spend() added.
+// Only the first bytes of a module are read; its kernels are those of fake_kernels.cpp, by name.
 #include "fake_cuda.hpp"
 
 #include <cuda.h>
@@ -290,6 +290,12 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   std::lock_guard const lock(driver);
   write(handle_name(stream) + " waits for " + handle_name(event));
   return CUDA_SUCCESS;
+}
+
+/// Makes later events so much later.
+void fake_cuda_spend(int milliseconds) {
+  std::lock_guard const lock(driver);
+  records += milliseconds;
 }
 
 #undef cuEventElapsedTime

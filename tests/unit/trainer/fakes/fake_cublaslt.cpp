@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fake cuBLASLt: plain products on host memory, with the epilogues that the trainer uses, as NVIDIA's
 // documentation describes them. Like the real one it refuses wrong types, alignments and dimensions, and
-// operands that are less aligned than the algorithm was requested for. The first algorithm that it proposes
-// is unusable. With FAKE_CUBLASLT=plain it has no algorithm for any epilogue but the bias. A product is
-// computed when the fake CUDA runs it (cuLaunchHostFunc).
+// operands that are less aligned than the algorithm was requested for. It proposes four algorithms, of which
+// the first is unusable; number n of the others adds n partial sums, so that each rounds differently. A
+// product is computed when the fake CUDA runs it (cuLaunchHostFunc). Environment variables select
+//   FAKE_CUBLASLT          "plain": no algorithm for any epilogue but the bias
+//                          "slow_epilogues": all epilogues but the bias take 20 ms longer
+//   FAKE_CUBLASLT_TIMES    milliseconds that algorithms 1, 2 and 3 take on the fake CUDA's clock: "5 1 3"
+//   FAKE_CUBLASLT_VERSION  the result of cublasLtGetVersion
 #include <cublasLt.h>
 #include <cuda.h>
 #include <dlfcn.h>
@@ -14,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -57,7 +62,8 @@ bool aligned(const void* memory, std::uint64_t to = 16) {
 struct Algorithm {
   std::uint32_t operands[4] = {256, 256, 256, 256};  ///< bytes; the real one's defaults
   std::uint32_t bias = 0, aux = 0;                   ///< from their addresses when it was requested
-  std::uint32_t usable = 0;
+  std::uint32_t number = 0;                          ///< 0: unusable
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;  ///< that it may use
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
@@ -119,8 +125,9 @@ bool fits(const Algorithm& with, const Product& product, const void* a, const vo
     return memory == nullptr || (alignment != 0 && aligned(memory, alignment));
   };
   const auto& [of_a, of_b, of_c, of_d] = with.operands;
-  return with.usable != 0 && aligned(a, of_a) && aligned(b, of_b) && aligned(c, of_c) && aligned(d, of_d) &&
-         aligned_as_requested(product.bias, with.bias) && aligned_as_requested(product.aux, with.aux);
+  return with.number != 0 && with.epilogue == product.epilogue && aligned(a, of_a) && aligned(b, of_b) &&
+         aligned(c, of_c) && aligned(d, of_d) && aligned_as_requested(product.bias, with.bias) &&
+         aligned_as_requested(product.aux, with.aux);
 }
 
 /// An enqueued product.
@@ -130,6 +137,7 @@ struct Call {
   void* d;
   Matrix a_matrix, b_matrix, d_matrix;
   float scale = 0, before = 0;
+  std::uint32_t partial_sums = 1;
 
   Operand first() const { return {a, a_matrix, product.first == CUBLAS_OP_T}; }
   Operand second() const { return {b, b_matrix, product.second == CUBLAS_OP_T}; }
@@ -151,7 +159,12 @@ void compute(const Call& call) {
       write(call.product.bias, call.product.bias_type, j, total);
     for (std::uint64_t i = 0; i < height; ++i) {
       float sum = 0;
-      for (std::uint64_t k = 0; k < depth; ++k) sum += rows[i * depth + k] * column[k];
+      for (std::uint64_t first_k = 0; first_k < call.partial_sums; ++first_k) {
+        float partial = 0;
+        for (std::uint64_t k = first_k; k < depth; k += call.partial_sums)
+          partial += rows[i * depth + k] * column[k];
+        sum += partial;
+      }
       const std::size_t at = i + j * static_cast<std::uint64_t>(stride);
       sum = call.scale * sum + (call.before != 0 ? call.before * read(call.c, type, at) : 0);
       write(call.d, type, at, apply_epilogue(call.product, sum, i, j));
@@ -159,11 +172,29 @@ void compute(const Call& call) {
   }
 }
 
-/// cuLaunchHostFunc() of the fake CUDA, which is loaded already.
-decltype(::cuLaunchHostFunc)* find_launch_host_func() {
+/// A function of the fake CUDA, which is loaded already.
+template <typename Function>
+Function* find_in_cuda(const char* name) {
   void* const cuda = dlopen(std::getenv("MUSTER_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
-  return cuda != nullptr ? reinterpret_cast<decltype(::cuLaunchHostFunc)*>(dlsym(cuda, "cuLaunchHostFunc"))
-                         : nullptr;
+  return cuda != nullptr ? reinterpret_cast<Function*>(dlsym(cuda, name)) : nullptr;
+}
+
+bool is_mode(const char* what) {
+  const char* const mode = std::getenv("FAKE_CUBLASLT");
+  return mode != nullptr && std::string(mode) == what;
+}
+bool is_plain(cublasLtEpilogue_t epilogue) {
+  return epilogue == CUBLASLT_EPILOGUE_DEFAULT || epilogue == CUBLASLT_EPILOGUE_BIAS;
+}
+
+/// Lets the fake CUDA's clock go on as the environment says.
+void spend_time_of(std::uint32_t number, cublasLtEpilogue_t epilogue) {
+  const char* const text = std::getenv("FAKE_CUBLASLT_TIMES");
+  std::istringstream times(text != nullptr ? text : "");
+  int milliseconds = 0;
+  for (std::uint32_t i = 0; i < number; ++i) times >> milliseconds;
+  if (is_mode("slow_epilogues") && !is_plain(epilogue)) milliseconds += 20;
+  find_in_cuda<void(int)>("fake_cuda_spend")(milliseconds);
 }
 
 template <typename T>
@@ -183,7 +214,10 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   delete reinterpret_cast<int*>(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
-std::size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
+std::size_t cublasLtGetVersion() {
+  const char* const version = std::getenv("FAKE_CUBLASLT_VERSION");
+  return version != nullptr ? std::strtoul(version, nullptr, 10) : CUBLAS_VERSION;
+}
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* product, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
@@ -260,23 +294,43 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t preference, int max_results,
                                               cublasLtMatmulHeuristicResult_t* results, int* count) {
-  const char* const mode = std::getenv("FAKE_CUBLASLT");
   const auto& product = of<Product>(handle);
-  const bool is_plain =
-      product.epilogue == CUBLASLT_EPILOGUE_DEFAULT || product.epilogue == CUBLASLT_EPILOGUE_BIAS;
   *count = 0;
-  if (!is_plain && mode != nullptr && std::string(mode) == "plain") return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!is_plain(product.epilogue) && is_mode("plain")) return CUBLAS_STATUS_NOT_SUPPORTED;
   auto algorithm = of<Algorithm>(preference);
   // The real one may then add partial sums in the type of the result.
   if ((algorithm.reductions & ~std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}) != 0)
     return CUBLAS_STATUS_INVALID_VALUE;
   algorithm.bias = alignment_of(product.bias), algorithm.aux = alignment_of(product.aux);
-  for (; *count < max_results && *count < 3; ++*count) {
-    algorithm.usable = *count == 0 ? 0 : 1;
+  algorithm.epilogue = product.epilogue;
+  for (; *count < max_results && *count < 4; ++*count) {
+    algorithm.number = static_cast<std::uint32_t>(*count);
     results[*count] = {};
     results[*count].state = *count == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
     std::memcpy(&results[*count].algo, &algorithm, sizeof algorithm);
   }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t handle, cublasLtMatrixLayout_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  const auto& with = *reinterpret_cast<const Algorithm*>(algorithm);
+  if (!fits(with, of<Product>(handle), nullptr, nullptr, nullptr, nullptr))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  result->workspaceSize = 0;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    void* value, std::size_t bytes, std::size_t* written) {
+  const bool is_id = attribute == CUBLASLT_ALGO_CONFIG_ID;
+  if (!is_id && attribute != CUBLASLT_ALGO_CONFIG_SPLITK_NUM) return CUBLAS_STATUS_INVALID_VALUE;
+  if (bytes != sizeof(std::int32_t)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(value, &reinterpret_cast<const Algorithm*>(algorithm)->number, bytes);
+  *written = bytes;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -285,7 +339,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
                               const void* beta, const void* c, cublasLtMatrixLayout_t, void* d,
                               cublasLtMatrixLayout_t d_matrix, const cublasLtMatmulAlgo_t* with,
                               void* workspace, std::size_t, cudaStream_t stream) {
-  static auto* const launch_host_function = find_launch_host_func();
+  static auto* const launch_host_function = find_in_cuda<decltype(::cuLaunchHostFunc)>("cuLaunchHostFunc");
+  const std::uint32_t number = reinterpret_cast<const Algorithm*>(with)->number;
   if (!fits(*reinterpret_cast<const Algorithm*>(with), of<Product>(handle), a, b, c, d) ||
       !aligned(workspace, 256))
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -293,6 +348,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
                                           of<Matrix>(b_matrix), of<Matrix>(d_matrix)});
   if (!fits(call->product, call->first(), call->second(), call->d_matrix) || !aligned(d))
     return CUBLAS_STATUS_INVALID_VALUE;
+  call->partial_sums = number;
+  spend_time_of(number, call->product.epilogue);
   std::memcpy(&call->scale, alpha, sizeof call->scale);
   std::memcpy(&call->before, beta, sizeof call->before);
   const auto work = [](void* data) { compute(*std::unique_ptr<Call>(static_cast<Call*>(data))); };

@@ -269,3 +269,28 @@ TEST_CASE("a run on a late GPU is a step ahead, and counts and names diverging s
   CHECK(last_line(folder / "given up/status.json").at("step") == last);
   CHECK(last_line(folder / "given up/metrics.jsonl").at("step") == last);
 }
+
+TEST_CASE("a resumed run uses the algorithms of its first start, also when others have become faster",
+          WHOLE_RUN) {
+  const TemporaryFolder folder;
+  Options options = tiny_run(folder);
+  options.steps = 2;
+  options.checkpoint_every = 1;
+  const auto train_with = [&](const std::string& output, const char* times) {
+    options.output = (folder / output).string();
+    setenv("FAKE_CUBLASLT_TIMES", times, 1);
+    CHECK(train_on_fakes(options, "") == 0);
+    unsetenv("FAKE_CUBLASLT_TIMES");
+    return content(checkpoint_folder(options, 2) / "tensors.safetensors");
+  };
+  const std::string whole = train_with("run", "9 9 1");
+  CHECK(content(folder / "run/autotune.json") == content(checkpoint_folder(options, 1) / "autotune.json"));
+  CHECK(train_with("other", "9 1 9") != whole);
+  options.output = (folder / "run").string();
+  std::filesystem::remove_all(checkpoint_folder(options, 2));
+  CHECK(train_with("run", "9 1 9") == whole);
+  std::filesystem::remove_all(checkpoint_folder(options, 2));
+  options.autotune = false;
+  CHECK(train_with("run", "9 1 9") != whole);
+  CHECK_FALSE(std::filesystem::exists(checkpoint_folder(options, 2) / "autotune.json"));
+}
