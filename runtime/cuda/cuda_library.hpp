@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <string>
 
 #include "shared_object.hpp"
@@ -47,6 +48,9 @@ struct CudaLibrary {
   decltype(::cuModuleLoadData)* module_load_data = object.find("cuModuleLoadData");
   decltype(::cuModuleUnload)* module_unload = object.find("cuModuleUnload");
   decltype(::cuModuleGetFunction)* module_get_function = object.find("cuModuleGetFunction");
+  /// cuFuncGetParamInfo; null before CUDA 12.4.
+  CUresult (*function_get_param_info)(CUfunction, std::size_t index, std::size_t* offset,
+                                      std::size_t* bytes) = object.find_optional("cuFuncGetParamInfo");
   decltype(::cuLaunchKernel)* launch_kernel = object.find("cuLaunchKernel");
 
   /// CUDA's text for an error.

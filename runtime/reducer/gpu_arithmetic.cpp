@@ -41,7 +41,8 @@ class GpuArithmetic : public Arithmetic {
   void launch(GpuKernel kernel, std::size_t count, Arguments... arguments) {
     if (count == 0) return;
     std::array<void*, 1 + sizeof...(Arguments)> addresses{&count, &arguments...};
-    comm_stream_->launch(static_cast<std::size_t>(kernel), count, addresses.data());
+    constexpr std::array bytes{sizeof count, sizeof(Arguments)...};
+    comm_stream_->launch(static_cast<std::size_t>(kernel), count, addresses.data(), bytes);
   }
 
   std::shared_ptr<CommStream> comm_stream_;

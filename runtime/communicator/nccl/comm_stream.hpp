@@ -28,8 +28,9 @@ class CommStream {
   virtual void load_kernels(const void* module, std::span<const char* const> names) = 0;
   /// Enqueues kernel `kernel`, an index into the loaded names, on stream(), with one thread for each of
   /// `elements` (not 0) elements, or fewer threads that handle several each. `arguments`: addresses of the
-  /// kernel's arguments, in its order.
-  virtual void launch(std::size_t kernel, std::size_t elements, void** arguments) = 0;
+  /// kernel's arguments, in its order; `argument_bytes`: their sizes, which must be those of its parameters.
+  virtual void launch(std::size_t kernel, std::size_t elements, void** arguments,
+                      std::span<const std::size_t> argument_bytes) = 0;
 
   /// GPU memory, zeroed on stream(), from ncclMemAlloc if NCCL has it, and registered with the communicator.
   /// This object frees it.

@@ -67,8 +67,10 @@ void NcclComm::make_context_current() {
 
 void NcclComm::require_cuda(CUresult result, const char* what) {
   if (result != CUDA_SUCCESS)
-    group_.fail(ErrorCode::device, fmt::format("{}: CUDA says: {}", what, state_->cuda.reason(result)));
+    fail_device(fmt::format("{}: CUDA says: {}", what, state_->cuda.reason(result)));
 }
+
+void NcclComm::fail_device(const std::string& reason) { group_.fail(ErrorCode::device, reason); }
 
 void NcclComm::wait_until_ready(ncclComm_t& slot, ncclResult_t result, const Deadline& deadline) {
   comm_ = std::atomic_ref<ncclComm_t>(slot).load();  // NCCL's thread may be writing to it

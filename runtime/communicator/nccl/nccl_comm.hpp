@@ -44,6 +44,8 @@ class NcclComm {
   void make_context_current();
   /// Fails the job with `what` and CUDA's reason, unless `result` is success.
   void require_cuda(CUresult result, const char* what);
+  /// Fails the job with `reason`.
+  [[noreturn]] void fail_device(const std::string& reason);
   /// Returns a handle, or null if NCCL cannot or does not register this memory, which it does not need.
   void* register_memory(void* memory, std::size_t bytes);
   void deregister_memory(void* handle) noexcept;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "communicator/nccl/nccl_stream.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <utility>
 #include <vector>
 
+#include "cuda/kernel_parameters.hpp"
 #include "log.hpp"
 
 namespace muster::detail {
@@ -69,17 +72,20 @@ class NcclStream : public CommStream {
     for (const char* const name : names) {
       CUfunction kernel = nullptr;
       require(cuda().module_get_function(&kernel, module_, name), name);
-      kernels_.push_back(kernel);
+      kernels_.push_back({name, kernel, KernelParameters(cuda(), kernel)});
     }
   }
 
-  void launch(std::size_t kernel, std::size_t elements, void** arguments) override {
+  void launch(std::size_t kernel, std::size_t elements, void** arguments,
+              std::span<const std::size_t> argument_bytes) override {
+    auto const& [name, function, parameters] = kernels_.at(kernel);
+    if (auto const difference = parameters.difference(argument_bytes); !difference.empty())
+      comm_->fail_device(fmt::format("the kernel {}: {}", name, difference));
     constexpr unsigned threads = 256;
     constexpr std::size_t max_blocks = 4096;  // more than a GPU can run at a time
     auto const blocks = static_cast<unsigned>(std::min((elements + threads - 1) / threads, max_blocks));
-    require(cuda().launch_kernel(kernels_.at(kernel), blocks, 1, 1, threads, 1, 1, 0, stream_, arguments,
-                                 nullptr),
-            "a kernel");
+    require(cuda().launch_kernel(function, blocks, 1, 1, threads, 1, 1, 0, stream_, arguments, nullptr),
+            name);
   }
 
   void* allocate(std::size_t bytes) override {
@@ -136,7 +142,12 @@ class NcclStream : public CommStream {
   CUevent order_event_ = nullptr;
   std::vector<CUevent> events_;
   CUmodule module_ = nullptr;
-  std::vector<CUfunction> kernels_;
+  struct Kernel {
+    const char* name;
+    CUfunction function;
+    KernelParameters parameters;
+  };
+  std::vector<Kernel> kernels_;
   std::vector<std::pair<void*, bool>> memory_;
   std::vector<void*> registrations_;
 };

@@ -78,6 +78,7 @@ void Gpu::load_kernels() {
     driver_.require(driver_.module_get_function(&functions_[i].handle, module_, kernel_names[i]),
                     kernel_names[i]);
     functions_[i].shared_bytes = default_shared_bytes;
+    functions_[i].parameters.emplace(driver_, functions_[i].handle);
   }
 }
 
@@ -152,9 +153,11 @@ void Gpu::check(const std::string& what) const {
 }
 
 void Gpu::launch_addresses(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes,
-                           void** arguments) {
+                           void** arguments, std::span<const std::size_t> argument_bytes) {
   const auto number = static_cast<std::size_t>(kernel);
   Function& function = functions_[number];
+  if (const std::string difference = function.parameters->difference(argument_bytes); !difference.empty())
+    throw Error(ErrorCode::device, fmt::format("the kernel {}: {}", kernel_names[number], difference));
   if (shared_bytes > function.shared_bytes) {
     driver_.require(
         driver_.function_set_attribute(function.handle, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,

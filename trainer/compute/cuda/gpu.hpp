@@ -4,12 +4,15 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "compute/cuda/driver_library.hpp"
 #include "compute/cuda/kernels/kernel_names.hpp"
 #include "compute/memory.hpp"
+#include "cuda/kernel_parameters.hpp"
 
 namespace muster::compute::cuda {
 
@@ -62,19 +65,21 @@ class Gpu final : public Memory {
   /// With MUSTER_CUDA_CHECK=1: waits for all enqueued work, of which `what` is the last.
   void check(const std::string& what) const;
 
-  /// `threads`: per block. `arguments` must have exactly the types of the kernel's parameters.
+  /// `threads`: per block. `arguments` must have exactly the types of the kernel's parameters; from CUDA 12.4
+  /// on their number and sizes are compared.
   template <typename... Arguments>
   void launch(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes,
               Arguments... arguments) {
     std::array<void*, sizeof...(Arguments)> addresses{&arguments...};
-    launch_addresses(kernel, grid, threads, shared_bytes, addresses.data());
+    constexpr std::array<std::size_t, sizeof...(Arguments)> bytes{sizeof(Arguments)...};
+    launch_addresses(kernel, grid, threads, shared_bytes, addresses.data(), bytes);
   }
 
  private:
   void use_context();
   void load_kernels();
   void launch_addresses(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes,
-                        void** arguments);
+                        void** arguments, std::span<const std::size_t> argument_bytes);
 
   DriverLibrary driver_;
   bool checks_ = false;
@@ -84,6 +89,7 @@ class Gpu final : public Memory {
   struct Function {
     CUfunction handle = nullptr;
     std::size_t shared_bytes = 0;  ///< dynamic shared memory that a launch may use
+    std::optional<detail::KernelParameters> parameters;
   };
   std::array<Function, kernel_names.size()> functions_{};
   std::vector<std::pair<void*, std::size_t>> blocks_;

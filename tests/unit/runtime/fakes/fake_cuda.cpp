@@ -12,6 +12,7 @@
 //     late         work runs as late as possible (late_gpu.hpp)
 //     capturing    every stream is being captured
 //     no_kernels   a module has no kernels for this GPU
+//     other_kernels  every parameter of a kernel has 4 bytes
 //     hang         cuInit never returns, and the exit of the process waits for it
 // Enqueued work runs at once, unless FAKE_CUDA is "late". fake_cuda_log() returns a log of it, with streams
 // and events as numbers from 1, the default stream as 0, and the host's waits for late work. An event's time
@@ -323,6 +324,15 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
   auto* const kernel = const_cast<FakeKernel*>(find_fake_kernel(name));
   *function = reinterpret_cast<CUfunction>(kernel);
   return kernel != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+// The sizes are those of the fake kernel's own signature. Offsets are not modelled.
+CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index, std::size_t* offset, std::size_t* bytes) {
+  auto const& sizes = reinterpret_cast<const FakeKernel*>(function)->parameter_bytes;
+  if (index >= sizes.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = 0;
+  *bytes = get_env("FAKE_CUDA") == "other_kernels" ? 4 : sizes[index];
+  return CUDA_SUCCESS;
 }
 
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {

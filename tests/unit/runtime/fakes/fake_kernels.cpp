@@ -17,6 +17,7 @@ template <auto use>
 struct ForEach;
 template <typename... Arguments, void (*use)(std::size_t, std::size_t, Arguments...)>
 struct ForEach<use> {
+  static constexpr std::size_t parameter_bytes[] = {sizeof(std::size_t), sizeof(Arguments)...};
   static std::function<void()> prepare(const FakeLaunch&, void** arguments) {
     return prepare_numbered(arguments, std::index_sequence_for<Arguments...>{});
   }
@@ -38,11 +39,13 @@ void sum_shards(std::size_t i, std::size_t count, std::uint16_t* to, const std::
   sum_shards_element(to, from, shards, count, divisor, i);
 }
 
-constexpr FakeKernel kernels[] = {{"muster_add", ForEach<add>::prepare},
-                                  {"muster_divide", ForEach<divide>::prepare},
-                                  {"muster_narrow", ForEach<narrow>::prepare},
-                                  {"muster_widen", ForEach<widen>::prepare},
-                                  {"muster_sum_shards", ForEach<sum_shards>::prepare}};
+template <auto use>
+constexpr FakeKernel make_kernel(const char* name) {
+  return {name, ForEach<use>::prepare, ForEach<use>::parameter_bytes};
+}
+constexpr FakeKernel kernels[] = {make_kernel<add>("muster_add"), make_kernel<divide>("muster_divide"),
+                                  make_kernel<narrow>("muster_narrow"), make_kernel<widen>("muster_widen"),
+                                  make_kernel<sum_shards>("muster_sum_shards")};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 
 struct FakeLaunch {
   unsigned blocks[3] = {1, 1, 1};
@@ -15,6 +16,7 @@ struct FakeKernel {
   const char* name;
   /// Returns a launch that holds copies of the arguments; `arguments` is cuLaunchKernel's.
   std::function<void()> (*prepare)(const FakeLaunch& launch, void** arguments);
+  std::span<const std::size_t> parameter_bytes;
 };
 
 /// Null if no kernel has that name.

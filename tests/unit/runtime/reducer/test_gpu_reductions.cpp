@@ -254,3 +254,18 @@ TEST_CASE("when a reducer mode cannot work on a GPU, the error names the reason"
   CHECK(has(error.what(), "MUSTER_CUDA_ARCHITECTURES"));
   CHECK(has(error.what(), "no kernel image is available for execution on the device"));
 }
+
+TEST_CASE(
+    "when the kernels' parameters are not those that the reducer launches them with, an error says so") {
+  OnFakes fakes;
+  setenv("FAKE_CUDA", "other_kernels", 1);
+  auto const error = catch_error([&] {
+    Reducer reducer(*fakes.world, std::vector<std::size_t>{10}, {.chunks = 2});
+    for (int chunk = 0; chunk < 2; ++chunk) reducer.ready(0);
+    reducer.finish();
+  });
+  CHECK(error.code() == ErrorCode::device);
+  CHECK(has(error.what(),
+            "the kernel muster_add: its 3 parameters have 4, 4, 4 bytes, and the 3 arguments of its "
+            "launch 8, 8, 8"));
+}

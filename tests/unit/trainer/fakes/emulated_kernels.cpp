@@ -20,6 +20,7 @@ template <auto kernel>
 struct FakeGpuKernel;
 template <typename... Parameters, void (*kernel)(Parameters...)>
 struct FakeGpuKernel<kernel> {
+  static constexpr std::size_t parameter_bytes[] = {sizeof(Parameters)...};
   static std::function<void()> prepare(const FakeLaunch& launch, void** arguments) {
     const fake_gpu::Launch how{
         {launch.blocks[0], launch.blocks[1], launch.blocks[2]}, launch.threads, launch.shared_bytes};
@@ -30,7 +31,7 @@ struct FakeGpuKernel<kernel> {
 };
 
 #define MUSTER_FAKE_KERNEL(name) \
-  { #name, FakeGpuKernel < name> ::prepare }
+  { #name, FakeGpuKernel < name> ::prepare, FakeGpuKernel < name> ::parameter_bytes }
 constexpr FakeKernel trainer_kernels[] = {MUSTER_FAKE_KERNEL(muster_embed),
                                           MUSTER_FAKE_KERNEL(muster_embed_tokens_backward),
                                           MUSTER_FAKE_KERNEL(muster_embed_positions_backward),

@@ -93,6 +93,18 @@ TEST_CASE("the fastest timed algorithms give the same results as cuBLASLt's firs
   CHECK(product(true) == product(false));
 }
 
+TEST_CASE("a launch whose arguments are not its kernel's parameters is refused", "[gpu training]") {
+  const TestGpu test_gpu;
+  CudaCompute compute({});
+  if (compute.gpu().driver().function_get_param_info == nullptr) return;  // before CUDA 12.4
+  OnDevice<float> from(compute.memory(), 32);
+  OnDevice<bfloat16> to(compute.memory(), 32);
+  using muster::compute::cuda::Kernel;
+  CHECK_THROWS_WITH(compute.gpu().launch(Kernel::round, {1}, 32, 0, from.data(), to.data()),
+                    Catch::StartsWith("the kernel muster_round: its 3 parameters have ") &&
+                        Catch::Contains("and the 2 arguments of its launch 8, 8:"));
+}
+
 TEST_CASE("when the GPU cannot do an operation, an error says so", "[gpu training]") {
   if (TestGpu::is_fake) {
     const TestGpu old("", "old");
