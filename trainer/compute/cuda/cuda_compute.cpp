@@ -169,13 +169,12 @@ void CudaCompute::layer_norm(const bfloat16* x, const bfloat16* addend, bfloat16
 void CudaCompute::layer_norm_backward(const bfloat16* x, const bfloat16* gain, const float* mean,
                                       const float* rstd, const bfloat16* d_out, bfloat16* d_x, float* d_gain,
                                       float* d_bias, int rows, int width) {
-  float* const partial = scratch(partial_, elements(norm_backward_blocks, 2 * width));
-  const std::size_t pieces = blocks(elements(1, width), norm_columns);
-  gpu_.launch(Kernel::layer_norm_backward, {norm_backward_blocks}, norm_threads,
-              norm_warps * 2 * pieces * norm_columns * sizeof(float), rows, width, x, gain, mean, rstd, d_out,
-              d_x, partial);
-  gpu_.launch(Kernel::sum_parts, {blocks(elements(2, width), 32)}, column_threads, column_bytes,
-              norm_backward_blocks, 2 * width, width, static_cast<const float*>(partial), d_gain, d_bias);
+  const int parts = norm_backward_blocks(width);
+  float* const partial = scratch(partial_, elements(parts, 2 * width));
+  gpu_.launch(Kernel::layer_norm_backward, {elements(parts, 1)}, norm_threads, norm_backward_bytes(width),
+              rows, width, x, gain, mean, rstd, d_out, d_x, partial);
+  gpu_.launch(Kernel::sum_parts, {blocks(elements(2, width), 32)}, column_threads, column_bytes, parts,
+              2 * width, width, static_cast<const float*>(partial), d_gain, d_bias);
 }
 
 void CudaCompute::gelu(const bfloat16* x, bfloat16* out, std::size_t count) {

@@ -16,7 +16,21 @@ inline constexpr std::size_t column_bytes = 8 << 10;
 inline constexpr int classifier_threads = 1024, sum_threads = 1024;
 inline constexpr int element_threads = 256, norm_sum_threads = 256;
 /// Parts of two-step sums. Fixed, so that the bits depend neither on the number of rows nor on the GPU.
-inline constexpr int norm_backward_blocks = 512, column_parts = 64, norm_sum_blocks = 1024;
+inline constexpr int column_parts = 64, norm_sum_blocks = 1024;
 inline constexpr std::size_t sum_bytes = 32 * sizeof(double);
+
+/// Shared memory of a block of LayerNorm's backward pass.
+constexpr std::size_t norm_backward_bytes(int width) {
+  const int pieces = (width + norm_columns - 1) / norm_columns;
+  return std::size_t{2 * norm_warps * norm_columns} * static_cast<std::size_t>(pieces) * sizeof(float);
+}
+/// Blocks of LayerNorm's backward pass, parts of a two-step sum too: as many as the 132 multiprocessors of an
+/// H100 or H200 run at a time, with four on each, or three where rows are so wide that a fourth has no shared
+/// memory. They depend on the width alone, so that the bits are the same on every GPU.
+inline constexpr int h100_multiprocessors = 132;
+constexpr int norm_backward_blocks(int width) {
+  constexpr std::size_t bytes_for_four = 56 << 10;  // and 1 KiB each that CUDA takes, of 228 KiB
+  return h100_multiprocessors * (norm_backward_bytes(width) <= bytes_for_four ? 4 : 3);
+}
 
 }  // namespace muster::compute::cuda::sizes

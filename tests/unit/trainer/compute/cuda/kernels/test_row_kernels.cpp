@@ -56,10 +56,8 @@ NormGradient normalize_backward(int rows, int width, const std::vector<Bf16>& ga
   const auto size = static_cast<std::size_t>(width);
   NormGradient result{d_x, std::vector<float>(size), std::vector<float>(size)};
   std::vector<float> partial(blocks * 2 * size);
-  const std::size_t pieces = (size + piece_columns - 1) / piece_columns;
-  run(muster_layer_norm_backward,
-      {{blocks}, norm_threads, norm_warps * 2 * pieces * piece_columns * sizeof(float), reverse_order}, rows,
-      width, norm.sum.data(), gain.data(), norm.mean.data(), norm.rstd.data(), d_out.data(),
+  run(muster_layer_norm_backward, {{blocks}, norm_threads, sizes::norm_backward_bytes(width), reverse_order},
+      rows, width, norm.sum.data(), gain.data(), norm.mean.data(), norm.rstd.data(), d_out.data(),
       result.d_x.data(), partial.data());
   run(muster_sum_parts, {{groups(2 * size, 32)}, column_threads, column_sums_bytes, reverse_order}, blocks,
       2 * width, width, partial.data(), result.d_gain.data(), result.d_bias.data());
@@ -67,6 +65,23 @@ NormGradient normalize_backward(int rows, int width, const std::vector<Bf16>& ga
 }
 
 }  // namespace
+
+TEST_CASE("all blocks of LayerNorm's backward pass run at a time on an H100, whatever the width",
+          "[gpu kernels]") {
+  // CUDA C++ Programming Guide, compute capability 9.0: 228 KiB of shared memory a multiprocessor, of which
+  // CUDA takes 1 KiB for each block. __launch_bounds__ leaves registers for four blocks.
+  constexpr std::size_t of_multiprocessor = 228 << 10, of_block = 1 << 10;
+  for (int width = 8; width <= sizes::widest_row; width += 8) {
+    CAPTURE(width);
+    const int blocks = sizes::norm_backward_blocks(width);
+    REQUIRE(blocks % sizes::h100_multiprocessors == 0);
+    const auto each = static_cast<std::size_t>(blocks / sizes::h100_multiprocessors);
+    const std::size_t bytes = sizes::norm_backward_bytes(width) + of_block;
+    REQUIRE(each <= 4);
+    REQUIRE(each * bytes <= of_multiprocessor);
+    REQUIRE((each == 4 || (each + 1) * bytes > of_multiprocessor));
+  }
+}
 
 TEST_CASE("LayerNorm with the sum before it agrees with the CPU's in double", "[gpu kernels]") {
   for (const int width : {64, 264, 1600}) {
