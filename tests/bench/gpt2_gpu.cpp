@@ -88,6 +88,17 @@ void print_part(const char* part, double seconds, int times, double flops, doubl
   std::printf("\n");
 }
 
+/// Fills memory with normal numbers, as a model has them: a GPU that multiplies zeros needs less power, and
+/// power limits its clock. The numbers repeat after some millions.
+template <typename Real>
+void fill(compute::Arena<Real>& to, std::size_t count, float deviation, CudaCompute& on) {
+  std::vector<Real> numbers(std::min(count, std::size_t{4} << 20));
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = Real(deviation * static_cast<float>(normal(3, 0, i)));
+  for (std::size_t at = 0; at < count; at += numbers.size())
+    on.gpu().copy_in(to.data() + at, numbers.data(), std::min(numbers.size(), count - at) * sizeof(Real));
+}
+
 /// Times the operations of one layer and of the model's ends, on buffers of their own.
 void time_parts(const GptConfig& c, int batch, CudaCompute& on, double step) {
   const int rows = batch * c.context, w = c.width, v = on.padded_classes(c.vocabulary);
@@ -96,6 +107,12 @@ void time_parts(const GptConfig& c, int batch, CudaCompute& on, double step) {
       wide(area(rows, 4 * w), on.gpu()), wide2(area(rows, 4 * w), on.gpu()), weight(area(v, w), on.gpu()),
       logits(area(rows, v), on.gpu());
   compute::Arena<float> gradient(area(v, w), on.gpu()), sums(area(rows, c.heads + 2), on.gpu());
+  for (compute::Arena<bfloat16>* const activation : {&x, &y, &z}) fill(*activation, area(rows, w), 1, on);
+  for (compute::Arena<bfloat16>* const activation : {&wide, &wide2})
+    fill(*activation, area(rows, 4 * w), 1, on);
+  fill(weight, area(v, w), 0.02f, on);
+  fill(logits, area(rows, v), 1, on);
+  fill(gradient, area(v, w), 1, on);
   const auto tokens = random_tokens(area(rows, 1), c.vocabulary, 2);
   const compute::AttentionShape shape{batch, c.context, c.heads, w};
   const double product = 2.0 * rows * w * w, attention = 2.0 * rows * w * c.context;  // causal: half of 4

@@ -98,7 +98,8 @@ int run(int gpus, std::size_t most) {
   double const connected = ms_since(begin);
   float* memory = nullptr;
   one_gpu::check(cudaMalloc(reinterpret_cast<void**>(&memory), most));
-  one_gpu::check(cudaMemset(memory, 0, most));
+  auto const numbers = one_gpu::random_floats(most / sizeof(float));
+  one_gpu::check(cudaMemcpy(memory, numbers.data(), numbers.size() * sizeof(float), cudaMemcpyHostToDevice));
   print_start(job, world, {memory, most / sizeof(float)}, joined, connected - joined);
   for (std::size_t bytes = 8; bytes <= most; bytes = bytes == 8 ? std::size_t{1} << 20 : bytes * 256) {
     int const operations = bytes > std::size_t{1} << 20 ? 4 : 16;

@@ -129,7 +129,8 @@ int run() {
   float* memory = nullptr;
   std::size_t const most = std::size_t{1} << 18;
   one_gpu::check(cudaMalloc(reinterpret_cast<void**>(&memory), 2 * most * sizeof(float)));
-  one_gpu::check(cudaMemset(memory, 0, 2 * most * sizeof(float)));
+  auto const numbers = one_gpu::random_floats(2 * most);
+  one_gpu::check(cudaMemcpy(memory, numbers.data(), numbers.size() * sizeof(float), cudaMemcpyHostToDevice));
   std::printf("NCCL %s, %d batches of %d calls each\n", job.roster()[0].nccl_version.c_str(), batches, calls);
   for (std::size_t const count : {std::size_t{1}, most}) {
     for (bool const in_place : {true, false}) {

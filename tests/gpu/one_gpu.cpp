@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "one_gpu.hpp"
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -29,6 +30,16 @@ void share_only_gpu(int gpus) {
   setenv("NCCL_NET", "Socket", 0);
   setenv("NCCL_SOCKET_IFNAME", "lo", 0);
   setenv("NCCL_MAX_CTAS", "2", 0);
+}
+
+std::vector<float> random_floats(std::size_t count) {
+  std::vector<float> numbers(count);
+  std::uint32_t next = 1;
+  for (float& number : numbers) {
+    next = next * 1664525u + 1013904223u;  // Numerical Recipes' generator
+    number = static_cast<float>(next >> 8) * 0x1p-24f - 0.5f;
+  }
+  return numbers;
 }
 
 void select_gpu(int gpus, int local_rank) { check(cudaSetDevice(gpus == 1 ? 0 : local_rank)); }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <stdexcept>
+#include <vector>
 
 namespace one_gpu {
 
@@ -20,6 +21,10 @@ int count_gpus();
 /// host, and all data goes through the socket transport. That tests results, not NVLink, P2P or shared
 /// memory. Call before the first NCCL call, which keeps the values.
 void share_only_gpu(int gpus);
+
+/// `count` floats between -0.5 and 0.5, the same on each call. Copies and sums of zeros need less power, and
+/// power limits a GPU's clock.
+std::vector<float> random_floats(std::size_t count);
 
 /// Selects the CUDA runtime's GPU; call after the join.
 void select_gpu(int gpus, int local_rank);
