@@ -127,7 +127,8 @@ void NcclCommunicator::first_collective(const Deadline& deadline) {
 void NcclCommunicator::run(const CollectiveCall& call, Stream stream) {
   std::lock_guard const lock(comm_.mutex());
   require_open();
-  begin(call);
+  bool const is_compared = begin(call);
+  if (is_compared && call.kind == OperationKind::all_to_all_v) group_.compare_slice_counts(call);
   if (call.kind == OperationKind::barrier) return comm_.barrier(stream, group_.deadline());
   comm_.wait_while_in_progress(enqueue(call, stream));
   comm_.hand_to_watchdog(stream);
