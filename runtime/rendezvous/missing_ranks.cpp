@@ -32,16 +32,16 @@ std::string describe_stage(const JoinProgress& progress, int rank) {
     if (auto const found = processes.find(rank); found != processes.end()) {
       return fmt::format("rank {} (host {}) started (pid {}, {}) but {}", rank, host, found->second.pid,
                          found->second.name,
-                         progress.connected.contains(rank) ? "is stuck before its hello" : "said no hello");
+                         progress.connected.contains(rank) ? "is stuck before its hello" : "sent no hello");
     }
   }
   auto const where =
       fmt::format("rank {} (host {})", rank, expected_host.empty() ? "unknown" : expected_host);
-  if (progress.connected.contains(rank)) return where + " connected but said no hello";
+  if (progress.connected.contains(rank)) return where + " connected but sent no hello";
   if (auto const scanned = progress.processes_by_host.find(expected_host);
       scanned != progress.processes_by_host.end()) {
     if (auto const blocked = scanned->second.find(unreadable); blocked != scanned->second.end())
-      return fmt::format("{} said no hello; pid {} ({}) there, which may be its own, cannot be read now",
+      return fmt::format("{} sent no hello; pid {} ({}) there, which may be its own, cannot be read now",
                          where, blocked->second.pid, blocked->second.name);
     return where + (progress.tasks_start_together ? " has no process there any more: it ended without a hello"
                                                   : " has no process there: it never started, or ended");
@@ -49,8 +49,8 @@ std::string describe_stage(const JoinProgress& progress, int rank) {
   auto const absence =
       expected_host.empty() && !progress.unauthenticated.contains(rank) ? describe_absence(progress) : "";
   if (!absence.empty()) return fmt::format("rank {} {}", rank, absence);
-  if (expected_host.empty()) return where + " said no hello";
-  return where + " said no hello, nor did any other rank of that host";
+  if (expected_host.empty()) return where + " sent no hello";
+  return where + " sent no hello, nor did any other rank of that host";
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ std::string describe_missing_ranks(const JoinProgress& progress, std::chrono::mi
   if (missing > static_cast<int>(max_named))
     text += fmt::format("; and {} more", missing - static_cast<int>(max_named));
   return fmt::format("join: {} of {} ranks missing after {}: {}", missing, progress.size,
-                     format_duration(waited), missing > 0 ? text : "all said hello but did not meet");
+                     format_duration(waited), missing > 0 ? text : "all sent a hello but did not meet");
 }
 
 }  // namespace muster::bootstrap

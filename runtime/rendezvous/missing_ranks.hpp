@@ -23,12 +23,12 @@ struct JoinProgress {
   std::set<int> unauthenticated;  ///< a process claimed to be it, but did not prove that it has the job's key
 };
 
-/// "1 of 4 ranks missing after 60 s: rank 3 (host n1) started (pid 77, python3) but said no hello". For each
+/// "1 of 4 ranks missing after 60 s: rank 3 (host n1) started (pid 77, python3) but sent no hello". For each
 /// missing rank: how far it got after it started, or that its host has no process of it, or that no rank of
 /// its host joined, so that its processes are unknown. Names at most eight.
 std::string describe_missing_ranks(const JoinProgress& progress, std::chrono::milliseconds waited);
 
-/// The same for one rank: "rank 3 (host n1) started (pid 77, python3) but said no hello".
+/// The same for one rank: "rank 3 (host n1) started (pid 77, python3) but sent no hello".
 std::string describe_rank_progress(const JoinProgress& progress, int rank);
 
 }  // namespace muster::bootstrap

@@ -277,7 +277,7 @@ CASES = [
     Case("stopped_leader", ["steady", *OVER], named(2, f"(?:{AWAY}|{EITHER})"), lambda run: kill(run, 2, signal.SIGSTOP), after=SILENCE, connected=False,
          lost=(2,)),
     # 2 s to join, and 2 s in which the other ranks report the present ones.
-    Case("absent", ["absent:3", "join=2000"], after=4.0, line=r"join: 1 of 4 ranks missing after 2 s: rank 3 \(host n1\) .*said no hello", gone=(3,)),
+    Case("absent", ["absent:3", "join=2000"], after=4.0, line=r"join: 1 of 4 ranks missing after 2 s: rank 3 \(host n1\) .*sent no hello", gone=(3,)),
     Case("nccl", ["nccl:3", "join=20000"],
          rf"rank 3 \(host n1, GPU [^)]*\), pid \d+, {ended_as('was killed by signal 14 (Alarm clock)')}, while setting up NCCL",
          after=0.3, srun=("--gpus-per-node=2",), environment=DOUBLES, needs=f"{BUILD}/tests/unit/runtime/libfake_nccl.so"),

@@ -108,7 +108,7 @@ shifted() {
   run ranks -- absent:3
   [ "$status" = 75 ]
   [ "$(job_lines | wc -l)" = 1 ]
-  [[ "$(job_lines)" =~ "1 of 4 ranks missing after 2 s: rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
+  [[ "$(job_lines)" =~ "1 of 4 ranks missing after 2 s: rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but sent no hello" ]]
 }
 
 @test "with PMIx, a rank that cannot listen is named at once" {
@@ -126,12 +126,12 @@ shifted() {
   run ranks -- absent:0
   [ "$status" = 75 ]
   one_line_from n0 n1
-  [[ "$(job_lines)" =~ "rank 1 (host n0) cannot meet rank 0 within 2 s".*"rank 0 (host n0) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
+  [[ "$(job_lines)" =~ "rank 1 (host n0) cannot meet rank 0 within 2 s".*"rank 0 (host n0) started (pid "[0-9]+", joining_ranks) but sent no hello" ]]
   for absent in 0,1 0,1,2; do
     run ranks -- absent:$absent
     [ "$status" = 75 ]
     one_line_from n1
-    [[ "$(job_lines)" =~ "cannot meet rank 0 within 2 s".*"rank 0 (host n0) said no hello" ]]
+    [[ "$(job_lines)" =~ "cannot meet rank 0 within 2 s".*"rank 0 (host n0) sent no hello" ]]
   done
   # Also if the step ends with its first process.
   run ranks --kill-on-bad-exit=1 -- absent:0,1
@@ -141,7 +141,7 @@ shifted() {
 @test "when a host's leader is stopped, the host's other ranks meet rank 0 without it, and it is named" {
   run ranks --kill-on-bad-exit=1 -- absent:none stopped:2
   [ "$(job_lines | wc -l)" = 1 ]
-  [[ "$(job_lines)" =~ "1 of 4 ranks missing after 2 s: rank 2 (host n1) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
+  [[ "$(job_lines)" =~ "1 of 4 ranks missing after 2 s: rank 2 (host n1) started (pid "[0-9]+", joining_ranks) but sent no hello" ]]
 }
 
 @test "the line distinguishes a rank that ended before it joined from a stuck one" {
@@ -155,11 +155,11 @@ shifted() {
   needs_pmix
   run lab exec srun -N2 -n4 --overcommit --mpi=pmix --kill-on-bad-exit=0 "$(program)" absent:1,3
   [ "$(job_lines | wc -l)" = 1 ]
-  [[ "$(job_lines)" =~ "2 of 4 ranks missing after 2 s: rank 1 (host n0) started (pid "[0-9]+", joining_ranks) but said no hello; rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
+  [[ "$(job_lines)" =~ "2 of 4 ranks missing after 2 s: rank 1 (host n0) started (pid "[0-9]+", joining_ranks) but sent no hello; rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but sent no hello" ]]
   run lab exec srun -N2 -n4 --overcommit --mpi=pmix --kill-on-bad-exit=0 "$(program)" ended:3
   [ "$(job_lines | wc -l)" = 1 ]
   # On a busy machine some process may not let others read its environment in time.
-  [[ "$(job_lines)" =~ "rank 3 (host n1) "("has no process there any more: it ended without a hello"|"said no hello; pid "[0-9]+.*" cannot be read now") ]]
+  [[ "$(job_lines)" =~ "rank 3 (host n1) "("has no process there any more: it ended without a hello"|"sent no hello; pid "[0-9]+.*" cannot be read now") ]]
 }
 
 # without_munge NODE KILL: four ranks on two nodes without MUNGE on NODE; KILL: whether the step ends with its

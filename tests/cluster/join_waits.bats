@@ -34,7 +34,7 @@ job_lines() { grep -E '^joining_ranks: ' <<<"$output"; }
     [ "$SLURM_PROCID" = 0 ] || { sleep 3; kill -CONT $PPID; }
     exit $status'
   [ "$(job_lines | wc -l)" = 1 ]
-  [[ "$(job_lines)" == *"1 of 2 ranks missing after 2 s: rank 1 (host n1) said no hello"* ]]
+  [[ "$(job_lines)" == *"1 of 2 ranks missing after 2 s: rank 1 (host n1) sent no hello"* ]]
 }
 
 @test "when munged on one node does not answer, a rank of that node reports it" {

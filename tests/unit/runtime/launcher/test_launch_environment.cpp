@@ -133,10 +133,10 @@ TEST_CASE("when ranks are missing, the text describes how far each got") {
   progress.host_of = {"a", "a", "a", "a", "b", "c", "c"};
   progress.processes_by_host["a"] = {{0, {1, "x"}}, {1, {2, "x"}}, {2, {31, "python3"}}};
   CHECK(describe_missing_ranks(progress, 60s) ==
-        "join: 5 of 7 ranks missing after 60 s: rank 2 (host a) started (pid 31, python3) but said no hello; "
+        "join: 5 of 7 ranks missing after 60 s: rank 2 (host a) started (pid 31, python3) but sent no hello; "
         "rank 3 (host a) has no process there: it never started, or ended; "
-        "rank 4 (host b) connected but said no hello; rank 5 (host c) connected but said no hello; "
-        "rank 6 (host c) said no hello, nor did any other rank of that host");
+        "rank 4 (host b) connected but sent no hello; rank 5 (host c) connected but sent no hello; "
+        "rank 6 (host c) sent no hello, nor did any other rank of that host");
   progress.tasks_start_together = true;  // by slurmstepd
   CHECK(describe_missing_ranks(progress, 60s)
             .find("rank 3 (host a) has no process there any more: it ended without a "
@@ -151,7 +151,7 @@ TEST_CASE("when ranks are missing, the text describes how far each got") {
   auto const nowhere = "rank 3 has no process on a, b: it never started, ended, or is on another host";
   CHECK(describe_missing_ranks(progress, 60s).find(nowhere) != std::string::npos);
   progress.processes_by_host["b"] = {{unreadable, {77, "y"}}};
-  CHECK(describe_missing_ranks(progress, 60s).find("rank 3 (host unknown) said no hello") !=
+  CHECK(describe_missing_ranks(progress, 60s).find("rank 3 (host unknown) sent no hello") !=
         std::string::npos);
 }
 
@@ -202,6 +202,6 @@ TEST_CASE("when a process cannot be read, the scan does not block, and it counts
   progress.present = {0};
   progress.processes_by_host["a"] = found;
   CHECK(describe_missing_ranks(progress, 60s) ==
-        "join: 2 of 3 ranks missing after 60 s: rank 1 (host a) started (pid 78, runs) but said no hello; "
-        "rank 2 (host a) said no hello; pid 77 (stuck) there, which may be its own, cannot be read now");
+        "join: 2 of 3 ranks missing after 60 s: rank 1 (host a) started (pid 78, runs) but sent no hello; "
+        "rank 2 (host a) sent no hello; pid 77 (stuck) there, which may be its own, cannot be read now");
 }
