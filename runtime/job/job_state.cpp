@@ -11,6 +11,7 @@
 #include "launcher/launcher_process.hpp"
 #include "log.hpp"
 #include "telemetry/phase.hpp"
+#include "transport/connect.hpp"
 
 namespace muster::detail {
 
