@@ -42,11 +42,20 @@ void stop_after(std::chrono::microseconds time) {
   ualarm(static_cast<useconds_t>(time.count()), 0);
 }
 
-// Shrinks to the remaining ranks, and checks their sum.
-int continue_after_shrink(muster::Job& job) {
+double ms_since(std::chrono::steady_clock::time_point since) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - since).count();
+}
+
+// Shrinks to the remaining ranks, and checks their sum. `first_world_ms`: how long the job's first world
+// took.
+int continue_after_shrink(muster::Job& job, double first_world_ms) {
   int const before = job.size();
+  auto const lost = std::chrono::steady_clock::now();
   job.shrink();
+  double const shrink_ms = ms_since(lost);
+  auto const shrunk = std::chrono::steady_clock::now();
   auto world = job.world();
+  double const world_ms = ms_since(shrunk);
   std::vector<float> sums(1000, static_cast<float>(world.rank() + 1));
   float* data = nullptr;
   std::size_t const bytes = sums.size() * sizeof(float);
@@ -58,8 +67,10 @@ int continue_after_shrink(muster::Job& job) {
   auto const expected = static_cast<float>(world.size() * (world.size() + 1)) / 2;
   bool const right = std::count(sums.begin(), sums.end(), expected) == 1000;
   if (job.rank() == 0)
-    std::printf("failing_gpu_ranks: %d of %d ranks went on, sums %s\n", job.size(), before,
-                right ? "right" : "wrong");
+    std::printf(
+        "failing_gpu_ranks: %d of %d ranks went on, sums %s; shrink %.1f ms, world again %.1f ms, and the "
+        "job's first world took %.1f ms\n",
+        job.size(), before, right ? "right" : "wrong", shrink_ms, world_ms, first_world_ms);
   job.leave();
   return right ? 0 : 1;
 }
@@ -83,7 +94,9 @@ int run(const std::string& what, int gpus) {
     return 0;
   }
   if (last && what == "init_stopped") stop_after(150ms);
+  auto const joined = std::chrono::steady_clock::now();
   auto world = job.world();
+  double const first_world_ms = ms_since(joined);
   auto const all_reduce = [&] {
     world.all_reduce(std::span<float>(data, 1000));
     world.synchronize();
@@ -101,7 +114,8 @@ int run(const std::string& what, int gpus) {
     }
     while (true) all_reduce();
   } catch (const muster::Error& error) {
-    if (what == "shrunk" && error.code() == muster::ErrorCode::lost_rank) return continue_after_shrink(job);
+    if (what == "shrunk" && error.code() == muster::ErrorCode::lost_rank)
+      return continue_after_shrink(job, first_world_ms);
     std::chrono::duration<double> const took = std::chrono::steady_clock::now() - since;
     std::printf("rank %d: ended after %.2f s\n", job.rank(), took.count());
     std::fflush(stdout);
