@@ -131,7 +131,15 @@ void Reducer::State::allocate(std::span<const std::size_t> sizes) {
   auto const total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}) * element;
   std::byte* next = nullptr;
   if (comm_stream) {
-    next = static_cast<std::byte*>(comm_stream->allocate(std::max(element, total)));
+    auto const all_agree = [this](bool mine) {
+      if (comm->size() == 1) return false;
+      auto const all = comm->host_all_gather("reducer's memory", {std::uint64_t{mine}});
+      return std::ranges::all_of(all, [](const auto& theirs) { return theirs.at(0) == 1; });
+    };
+    // In the other modes NCCL sends copies of the gradients.
+    auto const bytes = std::max(element, total);
+    next = static_cast<std::byte*>(is_plain() ? comm_stream->allocate_symmetric(bytes, all_agree)
+                                              : comm_stream->allocate(bytes));
     comm->synchronize(
         comm_stream->stream());  // zero the memory before the program writes to it on its streams
   } else {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -9,8 +10,9 @@
 
 namespace muster::detail {
 
-/// A side stream of CUDA next to the program's streams, with memory for a communicator and timing. No
-/// function waits. An error of CUDA ends the job with its reason, as in an operation of the communicator.
+/// A side stream of CUDA next to the program's streams, with memory for a communicator and timing. A
+/// function waits only if its comment says so. An error of CUDA ends the job with its reason, as in an
+/// operation of the communicator.
 class CommStream {
  public:
   virtual ~CommStream() = default;
@@ -35,6 +37,9 @@ class CommStream {
   /// GPU memory, zeroed on stream(), from ncclMemAlloc if NCCL has it, and registered with the communicator.
   /// This object frees it.
   virtual void* allocate(std::size_t bytes) = 0;
+  /// The same on every rank, with equal `bytes`, and registered as a symmetric window of NCCL 2.27 and later
+  /// if NCCL makes one. `all_agree` returns whether every rank calls it with true. Collective; waits.
+  virtual void* allocate_symmetric(std::size_t bytes, const std::function<bool(bool)>& all_agree) = 0;
   /// Registers memory of the program with the communicator, if NCCL can; else does nothing.
   virtual void register_memory(void* memory, std::size_t bytes) = 0;
 

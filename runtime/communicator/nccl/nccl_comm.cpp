@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -101,6 +103,32 @@ void* NcclComm::register_memory(void* memory, std::size_t bytes) {
 void NcclComm::deregister_memory(void* handle) noexcept {
   std::lock_guard const lock(mutex_);
   if (comm_ != nullptr) state_->nccl.comm_deregister(comm_, handle);
+}
+
+bool NcclComm::has_windows() const noexcept {
+  const char* const wanted = std::getenv("NCCL_WIN_ENABLE");
+  return state_->nccl.window_register != nullptr && (wanted == nullptr || std::string_view(wanted) != "0");
+}
+
+void* NcclComm::register_window(void* memory, std::size_t bytes, Stream stream) {
+  std::lock_guard const lock(mutex_);
+  // Before a communicator's first operation NCCL 2.29 refuses windows (pytorch/pytorch#188567).
+  barrier(stream, Deadline(group_.timeout()));
+  auto const slot = std::make_shared<void*>(nullptr);
+  {
+    std::lock_guard const all_lock(state_->mutex);
+    state_->window_slots.push_back(slot);
+  }
+  auto const result = state_->nccl.window_register(comm_, memory, bytes, slot.get(), nccl_symmetric_window);
+  wait_while_in_progress(comm_, result, Deadline(group_.timeout()));
+  void* const window = std::atomic_ref<void*>(*slot).load();  // NCCL's thread may have written it
+  log::debug("nccl: {} bytes {} a symmetric window", bytes, window != nullptr ? "are" : "cannot be");
+  return window;
+}
+
+void NcclComm::deregister_window(void* window) noexcept {
+  std::lock_guard const lock(mutex_);
+  if (comm_ != nullptr) state_->nccl.window_deregister(comm_, window);
 }
 
 void NcclComm::wait_while_in_progress(ncclComm_t polled, ncclResult_t result, const Deadline& deadline) {

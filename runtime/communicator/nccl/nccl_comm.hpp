@@ -49,6 +49,13 @@ class NcclComm {
   /// Returns a handle, or null if NCCL cannot or does not register this memory, which it does not need.
   void* register_memory(void* memory, std::size_t bytes);
   void deregister_memory(void* handle) noexcept;
+  /// NCCL has windows, and its variable NCCL_WIN_ENABLE does not switch them off.
+  bool has_windows() const noexcept;
+  /// Registers memory of ncclMemAlloc, as long on every rank, as a symmetric window. Returns null on all
+  /// ranks if NCCL makes no windows between these GPUs. Waits; collective. NCCL's errors fail the job,
+  /// because NCCL does not allow memory that is registered on some ranks only.
+  void* register_window(void* memory, std::size_t bytes, Stream stream);
+  void deregister_window(void* window) noexcept;
 
   /// After a call: waits until NCCL has enqueued the operation (not until it is complete).
   void wait_while_in_progress(ncclResult_t result) {

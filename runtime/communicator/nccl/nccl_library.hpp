@@ -3,6 +3,7 @@
 
 #include <nccl.h>
 
+#include <cstddef>
 #include <string>
 
 #include "shared_object.hpp"
@@ -14,6 +15,8 @@ namespace muster::detail {
 
 /// NCCL_SHRINK_ABORT of NCCL 2.27 and later: cancels operations in flight first.
 inline constexpr int nccl_shrink_abort = 1;
+/// NCCL_WIN_COLL_SYMMETRIC of NCCL 2.27 and later: all ranks pass the same offset into a window.
+inline constexpr int nccl_symmetric_window = 1;
 
 /// The functions of NCCL that the runtime calls.
 struct NcclLibrary {
@@ -54,6 +57,11 @@ struct NcclLibrary {
   decltype(::ncclMemFree)* mem_free = object.find_optional("ncclMemFree");
   decltype(::ncclCommRegister)* comm_register = object.find_optional("ncclCommRegister");
   decltype(::ncclCommDeregister)* comm_deregister = object.find_optional("ncclCommDeregister");
+  /// ncclCommWindowRegister and ncclCommWindowDeregister, with void* for ncclWindow_t; null before NCCL 2.27.
+  ncclResult_t (*window_register)(ncclComm_t, void* memory, std::size_t bytes, void** window,
+                                  int flags) = object.find_optional("ncclCommWindowRegister");
+  ncclResult_t (*window_deregister)(ncclComm_t,
+                                    void* window) = object.find_optional("ncclCommWindowDeregister");
 
   /// NCCL's text for a result, with the last error detail that it recorded for `comm` (null: for no
   /// communicator).

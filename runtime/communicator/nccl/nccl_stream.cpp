@@ -37,6 +37,7 @@ class NcclStream : public CommStream {
       return;
     }
     for (void* const handle : registrations_) comm_->deregister_memory(handle);
+    for (void* const window : windows_) comm_->deregister_window(window);
     for (const auto& [memory, from_nccl] : memory_) {
       if (from_nccl) {
         state_->nccl.mem_free(memory);
@@ -89,19 +90,21 @@ class NcclStream : public CommStream {
   }
 
   void* allocate(std::size_t bytes) override {
-    comm_->make_context_current();
-    void* memory = nullptr;
-    bool const from_nccl =
-        state_->nccl.mem_alloc != nullptr && state_->nccl.mem_alloc(&memory, bytes) == ncclSuccess;
-    if (!from_nccl) {
-      CUdeviceptr plain = 0;
-      require(cuda().mem_alloc(&plain, bytes), "no GPU memory for gradients");
-      memory = reinterpret_cast<void*>(plain);
-    }
-    memory_.emplace_back(memory, from_nccl);
-    require(cuda().memset_bytes(reinterpret_cast<CUdeviceptr>(memory), 0, bytes, stream_), "clearing memory");
-    log::debug("reducer: {} bytes from {}", bytes, from_nccl ? "ncclMemAlloc" : "cuMemAlloc");
+    void* const memory = allocate_unregistered(bytes).first;
     register_memory(memory, bytes);
+    return memory;
+  }
+
+  void* allocate_symmetric(std::size_t bytes, const std::function<bool(bool)>& all_agree) override {
+    auto const [memory, from_nccl] = allocate_unregistered(bytes);
+    void* const window = all_agree(from_nccl && comm_->has_windows())
+                             ? comm_->register_window(memory, bytes, stream_)
+                             : nullptr;
+    if (window != nullptr) {
+      windows_.push_back(window);
+    } else {
+      register_memory(memory, bytes);
+    }
     return memory;
   }
 
@@ -128,6 +131,22 @@ class NcclStream : public CommStream {
 
  private:
   const CudaLibrary& cuda() const { return state_->cuda; }
+  // Also returns whether NCCL has allocated it.
+  std::pair<void*, bool> allocate_unregistered(std::size_t bytes) {
+    comm_->make_context_current();
+    void* memory = nullptr;
+    bool const from_nccl =
+        state_->nccl.mem_alloc != nullptr && state_->nccl.mem_alloc(&memory, bytes) == ncclSuccess;
+    if (!from_nccl) {
+      CUdeviceptr plain = 0;
+      require(cuda().mem_alloc(&plain, bytes), "no GPU memory for gradients");
+      memory = reinterpret_cast<void*>(plain);
+    }
+    memory_.emplace_back(memory, from_nccl);
+    require(cuda().memset_bytes(reinterpret_cast<CUdeviceptr>(memory), 0, bytes, stream_), "clearing memory");
+    log::debug("reducer: {} bytes from {}", bytes, from_nccl ? "ncclMemAlloc" : "cuMemAlloc");
+    return memory_.back();
+  }
   void require(CUresult result, const char* what) { comm_->require_cuda(result, what); }
   void order_streams(Stream first, Stream second) {
     comm_->make_context_current();
@@ -150,6 +169,7 @@ class NcclStream : public CommStream {
   std::vector<Kernel> kernels_;
   std::vector<std::pair<void*, bool>> memory_;
   std::vector<void*> registrations_;
+  std::vector<void*> windows_;
 };
 
 }  // namespace

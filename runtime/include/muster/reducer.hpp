@@ -77,9 +77,10 @@ struct ReducerStatistics {
 class MUSTER_EXPORT Reducer {
  public:
   /// A reducer with its own gradient memory, on host or GPU like the communicator's: one block in forward
-  /// order, so that every bucket is reduced in place. On GPUs it is allocated by ncclMemAlloc and registered
-  /// by ncclCommRegister where NCCL has these functions. `sizes`: number of elements of each parameter, of
-  /// options.type. gradient<T>(i) is the memory for gradient i, zero at first. Collective.
+  /// order, so that every bucket is reduced in place. On GPUs it is allocated by ncclMemAlloc, and registered
+  /// as a symmetric window (NCCL 2.27 and later) or else by ncclCommRegister, where NCCL can. `sizes`: number
+  /// of elements of each parameter, of options.type. gradient<T>(i) is the memory for gradient i, zero at
+  /// first. Collective.
   /// @throws Error(ErrorCode::usage) when ranks have different sizes or options, or no parameters, or for
   /// options that exclude each other.
   Reducer(const Communicator& world, std::span<const std::size_t> sizes, const ReducerOptions& options = {});

@@ -20,6 +20,8 @@
 //     hang_group       the end of a group is in progress for ever
 //     no_memory        ncclMemAlloc fails
 //     no_registration  ncclCommRegister fails
+//     no_windows       ncclCommWindowRegister makes none
+//     fail_window      ncclCommWindowRegister fails
 //     wrong_sums       an all-reduce exchanges nothing
 //     die_in_reduction the second all-reduce kills the process
 //     die_in_shrink    ncclCommShrink kills the process
@@ -44,6 +46,7 @@ namespace {
 std::mutex memory_mutex;
 auto& allocated = *new std::set<void*>;  // never destroyed: memory that a failed reducer leaves is no leak
 std::atomic<int> registrations{0};
+std::atomic<int> windows{0};
 
 }  // namespace
 
@@ -69,6 +72,7 @@ int fake_nccl_allocations() {
   return static_cast<int>(allocated.size());
 }
 int fake_nccl_registrations() { return registrations; }
+int fake_nccl_windows() { return windows; }
 
 ncclResult_t ncclMemAlloc(void** memory, size_t bytes) {
   if (is_mode("no_memory")) return ncclUnhandledCudaError;
@@ -98,6 +102,40 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
   --registrations;
   return ncclSuccess;
 }
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+// Collective: all ranks must register as many bytes. The window is written late.
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_t* window,
+                                    int flags) {
+  {
+    std::lock_guard const lock(memory_mutex);
+    if (comm == nullptr || !allocated.contains(memory) || flags != NCCL_WIN_COLL_SYMMETRIC)
+      return ncclInvalidArgument;
+  }
+  fake_nccl::log_operation("window_register", comm);
+  if (is_mode("fail_window")) return ncclInvalidUsage;
+  auto const finish = [=] {
+    if (is_mode("no_windows")) return ncclSuccess;
+    *window = reinterpret_cast<ncclWindow_t>(memory);
+    ++windows;
+    return ncclSuccess;
+  };
+  if (!comm->exchange) return finish();
+  return fake_nccl::run_async(comm, [=] {
+    std::uint64_t const range[] = {bytes, ~std::uint64_t{bytes}};
+    std::uint64_t least[2] = {};
+    ncclResult_t const result = comm->exchange->all_reduce(range, least, 2, ncclUint64, ncclMin);
+    if (result != ncclSuccess) return result;
+    return least[0] == bytes && ~least[1] == bytes ? finish() : ncclInvalidArgument;
+  });
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  if (comm == nullptr || window == nullptr) return ncclInvalidArgument;
+  --windows;
+  return ncclSuccess;
+}
+#endif
 
 ncclResult_t ncclGetVersion(int* version) {
   const char* const version_text = std::getenv("FAKE_NCCL_VERSION");

@@ -65,12 +65,13 @@ using OnBoth = std::function<void(int rank, const Communicator& on_gpu, Communic
 // `lost`: a rank whose connections are aborted when its program ends. `check_errors` checks the errors that
 // the ranks threw.
 void run_on_gpus(int ranks, const OnBoth& program, int lost = -1,
-                 const std::function<void(const ThrownErrors&)>& check_errors = check_no_errors) {
+                 const std::function<void(const ThrownErrors&)>& check_errors = check_no_errors,
+                 const char* nccl = "") {
   auto folder = (std::filesystem::temp_directory_path() / "muster-reductions-XXXXXX").string();
   REQUIRE(mkdtemp(folder.data()) != nullptr);
   setenv("FAKE_NCCL_FOLDER", folder.c_str(), 1);
   {
-    Fakes const fakes;
+    Fakes const fakes("", nccl);
     ControlPlaneFixture fixture(ranks);
     check_errors(fixture.run_on_all([&](int rank, control::ControlPlane& plane) {
       auto const context = make_connected_context(fixture, rank, 20s);
@@ -239,6 +240,61 @@ TEST_CASE("when a rank is lost, the other ranks' exchange of gradients on GPUs e
           CHECK(has(thrown[0]->what(), "rank 1"));
         });
   }
+}
+
+TEST_CASE("the gradient memory of several ranks is a window of NCCL where it makes one, else registered") {
+  struct Expected {
+    const char* nccl;
+    ReducerOptions options;
+    int windows, registrations;
+    const char* enable = "1";
+  };
+  for (const auto& [nccl, options, windows, registrations, enable] :
+       {Expected{"", {}, 2, 0}, Expected{"no_windows", {}, 0, 2}, Expected{"no_memory", {}, 0, 2},
+        Expected{"", {.bfloat16 = true}, 0, 2}, Expected{"", {}, 0, 2, "0"}}) {
+    CAPTURE(nccl, options.bfloat16, enable);
+    setenv("NCCL_WIN_ENABLE", enable, 1);
+    // Jobs that failed before have left theirs.
+    int const before = nccl_count("fake_nccl_registrations");
+    run_on_gpus(
+        2,
+        [&](int rank, const Communicator& on_gpu, Communicator on_host) {
+          // Else the size of buckets is measured, on registered memory.
+          ReducerOptions with = options;
+          with.bucket_bytes = 100;
+          Reducer reducer(on_gpu, std::vector<std::size_t>{10}, with);
+          on_host.barrier();
+          if (rank == 0) {
+            CHECK(nccl_count("fake_nccl_windows") == windows);
+            int const registered = nccl_count("fake_nccl_registrations") - before;
+            CHECK((registrations == 0 ? registered == 0 : registered >= registrations));
+          }
+          on_host.barrier();
+          reducer.gradient(0)[3] = static_cast<float>(rank);
+          reducer.ready(0);
+          reducer.finish();
+          Communicator(on_gpu).synchronize();
+          if (rank == 0) CHECK(reducer.gradient(0)[3] == 0.5f);
+        },
+        -1, check_no_errors, nccl);
+    unsetenv("NCCL_WIN_ENABLE");
+    CHECK(nccl_count("fake_nccl_windows") == 0);
+    CHECK(nccl_count("fake_nccl_registrations") == before);
+  }
+}
+
+TEST_CASE("when NCCL refuses a window, the job fails with NCCL's reason") {
+  run_on_gpus(
+      2,
+      [&](int, const Communicator& on_gpu, const Communicator&) {
+        Reducer(on_gpu, std::vector<std::size_t>{10}, {.bucket_bytes = 100});
+      },
+      -1,
+      [](const ThrownErrors& thrown) {
+        REQUIRE(thrown[0]);
+        CHECK(thrown[0]->code() == ErrorCode::device);
+      },
+      "fail_window");
 }
 
 TEST_CASE("when a reducer mode cannot work on a GPU, the error names the reason") {
