@@ -125,6 +125,7 @@ int find_largest_batch(const GptConfig& config, CudaCompute& on) {
 struct Run {
   std::vector<double> losses;  ///< of each step, with those that warm up
   double median_seconds = 0;
+  double gibibytes = 0;  ///< allocated
 };
 
 Run train(Training& training, int steps, CudaCompute& on) {
@@ -140,6 +141,7 @@ Run train(Training& training, int steps, CudaCompute& on) {
   }
   std::nth_element(seconds.begin(), seconds.begin() + steps / 2, seconds.end());
   run.median_seconds = seconds[static_cast<std::size_t>(steps / 2)];
+  run.gibibytes = static_cast<double>(on.gpu().allocated()) / 0x1p30;
   return run;
 }
 
@@ -193,7 +195,7 @@ void bench(const std::string& name, const std::string& batch_text, int steps, co
       "measured, losses %.3f to %.3f, %.1f GiB\n",
       name.c_str(), on.describe().c_str(), batch, config->context, steps, 1e3 * run.median_seconds, rate,
       100 * rate * models::gpt_flops_per_token(*config) / peak, peak / 1e12, run.losses.front(),
-      run.losses.back(), static_cast<double>(on.gpu().peak_allocated()) / 0x1p30);
+      run.losses.back(), run.gibibytes);
   std::fflush(stdout);
   if (!folder.empty()) write_run(folder, *config, batch, run, rate);
   if (!largest) time_parts(*config, batch, on, run.median_seconds, {peak, measure_bandwidth(on)});

@@ -96,7 +96,6 @@ void* Gpu::allocate(std::size_t bytes) {
   void* const block = reinterpret_cast<void*>(memory);
   blocks_.emplace_back(block, bytes);
   allocated_ += bytes;
-  peak_allocated_ = std::max(peak_allocated_, allocated_);
   clear(block, bytes);
   return block;
 }

@@ -49,9 +49,8 @@ class Gpu final : public Memory {
   bool is_host() const noexcept override { return false; }
   void copy_in(void* to, const void* host, std::size_t bytes) override;
   void copy_out(void* host, const void* from, std::size_t bytes) override;
-  /// Bytes that are allocated now, and the maximum so far.
+  /// Bytes that are allocated now.
   std::size_t allocated() const noexcept { return allocated_; }
-  std::size_t peak_allocated() const noexcept { return peak_allocated_; }
   /// Free bytes as CUDA reports them.
   std::size_t free_bytes() const;
 
@@ -93,7 +92,7 @@ class Gpu final : public Memory {
   };
   std::array<Function, kernel_names.size()> functions_{};
   std::vector<std::pair<void*, std::size_t>> blocks_;
-  std::size_t allocated_ = 0, peak_allocated_ = 0;
+  std::size_t allocated_ = 0;
 };
 
 /// Host memory that the GPU copies from and to asynchronously.

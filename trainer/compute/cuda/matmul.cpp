@@ -235,7 +235,9 @@ std::string CublasMatmul::load(const std::string& results) {
     loaded = parse_autotune_results(results);
   } catch (const std::runtime_error& error) {
     throw Error(ErrorCode::usage,
-                fmt::format("the algorithms of matrix products cannot be read: {}", error.what()));
+                fmt::format("the algorithms of matrix products cannot be read: {}: remove the checkpoint's "
+                            "autotune.json, and they are chosen anew",
+                            error.what()));
   }
   const std::string library = "cuBLASLt " + version();
   if (loaded.gpu != gpu_.name() || loaded.library != library)
