@@ -44,13 +44,10 @@ Node read_nccl_locality(const std::string& path);
 Node read_topology_file(const std::string& path);
 Node read_topology_file(const std::string& path, const std::string& root);
 
-/// The result of read_live(root), with the locality of GPUs and NICs from an administrator's NCCL file. For
-/// virtual machines whose PCI tree hides the locality. Throws Error if either cannot be read.
-Node read_live_with_topology(const std::string& root, const std::string& file);
-
-/// The second half of that. GPUs and NICs that `given` lists by PCI address get its PCI path, and its NUMA
-/// domain if the machine has that domain. Other devices, cores, domains and memory keep their live values.
-/// Adds notes about devices and domains that do not match. Pure.
+/// Gives a live machine the locality of an administrator's NCCL file, from read_nccl_locality(). For virtual
+/// machines whose PCI tree hides the locality. GPUs and NICs that `given` lists by PCI address get its PCI
+/// path, and its NUMA domain if the machine has that domain. Other devices, cores, domains and memory keep
+/// their live values. Adds notes about devices and domains that do not match. Pure.
 void override_locality(Node& live, const Node& given);
 
 }  // namespace muster::placement

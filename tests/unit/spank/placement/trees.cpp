@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trees.hpp"
 
+#include "placement/topology/read.hpp"
+
 namespace muster::placement::test {
 
 void write_cpus(const TemporaryFolder& tree) {
@@ -125,6 +127,12 @@ void write_machine(const TemporaryFolder& tree) {
   write_nic(tree, "mlx5_0", "0000:04:00.0", "InfiniBand", "4: ACTIVE", "400 Gb/sec (4X NDR)");
   write_nic(tree, "mlx5_1", "0000:82:00.0", "Ethernet", "1: DOWN", "2.5 Gb/sec (1X SDR)");
   tree.write("sys/devices/pci0000:80/0000:80:02.0/0000:82:00.0/net/eno1/mtu", "1500\n");
+}
+
+Node read_with_locality(const std::string& root, const std::string& file) {
+  Node node = read_live(root);
+  override_locality(node, read_nccl_locality(file));
+  return node;
 }
 
 }  // namespace muster::placement::test

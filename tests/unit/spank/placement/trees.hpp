@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Synthetic /sys and /proc trees.
+// Synthetic /sys and /proc trees, and the machine that a step reads from one.
 #pragma once
 
 #include <string>
 
+#include "placement/topology/node.hpp"
 #include "temporary_folder.hpp"
 
 namespace muster::placement::test {
@@ -31,5 +32,8 @@ void write_grace(const TemporaryFolder& tree, const Grace& grace);
 
 /// A whole machine: two GPUs and one that the driver excludes, an InfiniBand port and an Ethernet port.
 void write_machine(const TemporaryFolder& tree);
+
+/// The machine below root with the locality of an NCCL file, as the plugin reads it with topology=FILE.
+Node read_with_locality(const std::string& root, const std::string& file);
 
 }  // namespace muster::placement::test

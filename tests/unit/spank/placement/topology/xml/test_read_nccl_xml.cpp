@@ -89,7 +89,7 @@ TEST_CASE("If a file has no NUMA domain, the live one is kept") {
   write_machine(tree);
   const std::string file = tree.write("x.xml", "<system version=\"1\"><cpu numaid=\"-1\" affinity=\"ff\">" +
                                                    pci("0000:81:00.0", "0x030200") + "</cpu></system>");
-  const Node node = read_live_with_topology(tree.path().string(), file);
+  const Node node = read_with_locality(tree.path().string(), file);
   CHECK(node.gpus[1].domain == 1);
   CHECK(node.gpus[1].path.host_bridge == "cpu0");
 }

@@ -49,7 +49,7 @@ TEST_CASE("A topology file gives a virtual machine the locality that its PCI tre
   const std::string root = tree.path().string();
   CHECK(read_live(root).gpus[0].domain == -1);
   const std::string file = tree.write("topology.xml", topology);
-  const Node node = read_live_with_topology(root, file);
+  const Node node = read_with_locality(root, file);
   REQUIRE(node.gpus.size() == 3);
   CHECK(node.gpus[0].domain == 1);
   CHECK(node.gpus[0].uuid == "GPU-0001");
@@ -80,7 +80,7 @@ TEST_CASE(
   <cpu numaid="0"><pci busid="0002:00:00.0"/><pci busid="0101:00:00.0"/><pci busid="0009:00:00.0"/></cpu>
   <cpu numaid="1"><pci busid="0001:00:00.0"/><pci busid="0102:00:00.0"/></cpu>
 </system>)");
-  const Node node = read_live_with_topology(root, file);
+  const Node node = read_with_locality(root, file);
   REQUIRE(node.gpus.size() == 3);
   CHECK(node.gpus[0].domain == 1);
   CHECK(node.gpus[1].domain == 0);
@@ -108,7 +108,7 @@ TEST_CASE("A domain that the machine lacks is ignored and noted, but the path is
   write_virtual_machine(tree);
   std::string changed = topology;
   changed.replace(changed.find("numaid=\"1\""), 10, "numaid=\"7\"");
-  const Node node = read_live_with_topology(tree.path().string(), tree.write("topology.xml", changed));
+  const Node node = read_with_locality(tree.path().string(), tree.write("topology.xml", changed));
   CHECK(node.gpus[0].domain == -1);
   CHECK(device_distance(node.gpus[0].path, -1, node.nics[1].path, -1) == Distance::pix);
   CHECK_THAT(notes(node), ContainsSubstring("NUMA domains that this machine lacks: 7"));
@@ -119,9 +119,9 @@ TEST_CASE("Errors of a topology file name the file") {
   write_virtual_machine(tree);
   const std::string root = tree.path().string();
   const auto read = [&](const std::string& content) {
-    return read_live_with_topology(root, tree.write("topology.xml", content));
+    return read_with_locality(root, tree.write("topology.xml", content));
   };
-  CHECK_THROWS_WITH(read_live_with_topology(root, "/nowhere.xml"),
+  CHECK_THROWS_WITH(read_with_locality(root, "/nowhere.xml"),
                     ContainsSubstring("/nowhere.xml: cannot be read"));
   CHECK_THROWS_WITH(read("<topology/>"), ContainsSubstring("topology.xml: not an NCCL topology file"));
   CHECK_THROWS_WITH(read("<system><cpu"), ContainsSubstring("not a complete XML file"));

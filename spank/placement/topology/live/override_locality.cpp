@@ -79,11 +79,4 @@ void override_locality(Node& live, const Node& given) {
   finish(live);
 }
 
-Node read_live_with_topology(const std::string& root, const std::string& file) {
-  const Node given = read_nccl_locality(file);
-  Node live = read_live(root);
-  override_locality(live, given);
-  return live;
-}
-
 }  // namespace muster::placement
