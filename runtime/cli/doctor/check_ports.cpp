@@ -35,7 +35,7 @@ std::vector<Row> check_ports(DoctorContext& context) {
     if (!is_free(port)) taken.push_back(port);
   auto const kind = step->ports.empty() ? "derived from job and step" : "reserved by --resv-ports";
   Row row{Verdict::pass, "ports",
-          fmt::format("without PMIx this step meets on {} first of {} {}, {} of them taken on {}",
+          fmt::format("without PMIx the ranks meet on port {}, the first of {} {}; {} of them taken on {}",
                       ports.front(), ports.size(), kind, taken.size(), context.job.roster().front().host),
           ""};
   if (!taken.empty()) row.found += ": " + bootstrap::format_ranges(taken);
