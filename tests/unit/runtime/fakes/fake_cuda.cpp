@@ -9,15 +9,17 @@
 //     stream_busy  a stream never completes
 //     no_stream    no stream can be created
 //     no_memory    an allocation of a MiB or more fails
-//     late         work runs as late as possible (late_gpu.hpp)
+//     late         work runs as late as possible (stream_queues.hpp)
 //     capturing    every stream is being captured
 //     no_kernels   a module has no kernels for this GPU
 //     other_kernels  every parameter of a kernel has 4 bytes
 //     hang         cuInit never returns, and the exit of the process waits for it
-// Enqueued work runs at once, unless FAKE_CUDA is "late". fake_cuda_log() returns a log of it, with streams
-// and events as numbers from 1, the default stream as 0, and the host's waits for late work. An event's time
-// in milliseconds is the number of events that were recorded before it, and what fake_cuda_spend() added.
-// Only the first bytes of a module are read; its kernels are those of fake_kernels.cpp, by name.
+//   FAKE_CUDA_SEED  a number: work runs in a random order that the program allows (stream_queues.hpp)
+// Enqueued work runs at once, unless FAKE_CUDA is "late" or there is a seed. fake_cuda_log() returns a log of
+// it, with streams and events as numbers from 1, the default stream as 0, and the host's waits for late work.
+// An event's time in milliseconds is the number of events that were recorded before it, and what
+// fake_cuda_spend() added. Only the first bytes of a module are read; its kernels are those of
+// fake_kernels.cpp, by name.
 #include "fake_cuda.hpp"
 
 #include <cuda.h>
@@ -32,7 +34,7 @@
 #include <thread>
 
 #include "fake_kernels.hpp"
-#include "late_gpu.hpp"
+#include "stream_queues.hpp"
 
 namespace {
 using fake_cuda::get_env;
@@ -74,6 +76,7 @@ CUresult destroy(void* handle) {
   --live;
   numbers.erase(handle);
   recorded.erase(handle);
+  stream_queues::destroy(handle);
   delete static_cast<int*>(handle);
   return CUDA_SUCCESS;
 }
@@ -181,21 +184,29 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   return CUDA_SUCCESS;
 }
 
+/// For the fake NCCL: stream_queues::enqueue_polled() with `data`.
+bool fake_cuda_enqueue_polled(CUstream stream, bool (*poll)(void* data), void* data) {
+  return stream_queues::enqueue_polled(stream, [=] { return poll(data); });
+}
+
+/// For the fake NCCL: waits for this thread's work on all streams.
+void fake_cuda_finish_all() { stream_queues::finish_all(); }
+
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn work, void* data) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  late_gpu::enqueue(stream, [=] { work(data); });
+  stream_queues::enqueue(stream, [=] { work(data); });
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamSynchronize(CUstream stream) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  log_host_wait(late_gpu::finish_stream(stream), "cuStreamSynchronize");
+  log_host_wait(stream_queues::finish_stream(stream), "cuStreamSynchronize");
   return wait_result();
 }
 
 CUresult cuEventSynchronize(CUevent event) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  log_host_wait(late_gpu::finish_event(event), "cuEventSynchronize");
+  log_host_wait(stream_queues::finish_event(event), "cuEventSynchronize");
   return wait_result();
 }
 
@@ -210,7 +221,7 @@ CUresult cuStreamQuery(CUstream stream) {
   ++stream_queries;
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (wait_result() != CUDA_SUCCESS) return wait_result();
-  if (late_gpu::finish_stream(stream)) {
+  if (!stream_queues::query_stream(stream)) {
     log_host_wait(true, "cuStreamQuery");
     return CUDA_ERROR_NOT_READY;
   }
@@ -226,7 +237,7 @@ CUresult cuEventQuery(CUevent event) {
     ++queries_in_capture;
     return CUDA_ERROR_CAPTURED_EVENT;
   }
-  if (!late_gpu::event_is_done(event)) return CUDA_ERROR_NOT_READY;
+  if (!stream_queues::query_event(event)) return CUDA_ERROR_NOT_READY;
   return get_env("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
@@ -279,7 +290,7 @@ CUresult cuEventDestroy(CUevent event) { return destroy(event); }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  late_gpu::record(event, stream);
+  stream_queues::record(event, stream);
   std::lock_guard const lock(driver);
   recorded[event] = ++records;
   write("record " + handle_name(event) + " on " + handle_name(stream));
@@ -287,7 +298,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
-  late_gpu::wait_event(stream, event);
+  stream_queues::wait_event(stream, event);
   std::lock_guard const lock(driver);
   write(handle_name(stream) + " waits for " + handle_name(event));
   return CUDA_SUCCESS;
@@ -303,8 +314,8 @@ void fake_cuda_spend(int milliseconds) {
 CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
   std::lock_guard const lock(driver);
   if (!recorded.contains(begin) || !recorded.contains(end)) return CUDA_ERROR_INVALID_HANDLE;
-  if (get_env("FAKE_CUDA") == "stream_busy" || !late_gpu::event_is_done(begin) ||
-      !late_gpu::event_is_done(end))
+  if (get_env("FAKE_CUDA") == "stream_busy" || !stream_queues::event_is_done(begin) ||
+      !stream_queues::event_is_done(end))
     return CUDA_ERROR_NOT_READY;
   *milliseconds = static_cast<float>(recorded[end] - recorded[begin]);
   return CUDA_SUCCESS;
@@ -357,8 +368,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned blocks_y,
       return CUDA_ERROR_INVALID_VALUE;
   }
   auto const* const kernel = reinterpret_cast<const FakeKernel*>(function);
-  late_gpu::enqueue(stream,
-                    kernel->prepare({{blocks, blocks_y, blocks_z}, threads, shared_bytes}, arguments));
+  stream_queues::enqueue(stream,
+                         kernel->prepare({{blocks, blocks_y, blocks_z}, threads, shared_bytes}, arguments));
   std::lock_guard const lock(driver);
   write(std::string(kernel->name) + " on " + handle_name(stream));
   return CUDA_SUCCESS;

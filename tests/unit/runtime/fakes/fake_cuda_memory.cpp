@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fake CUDA's memory, which is host memory.
+// The fake CUDA's memory, which is host memory. Calls without a stream use the default stream: they wait for
+// it alone, and a memset does not wait (CUDA Driver API, "API synchronization behavior").
 #include <cuda.h>
 
 #include <cstdlib>
@@ -7,7 +8,7 @@
 #include <string>
 
 #include "fake_cuda.hpp"
-#include "late_gpu.hpp"
+#include "stream_queues.hpp"
 
 using fake_cuda::get_env;
 using fake_cuda::has_context;
@@ -18,7 +19,7 @@ namespace {
 template <typename Work>
 CUresult enqueue_work(CUstream stream, Work work) {
   if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
-  late_gpu::enqueue(stream, work);
+  stream_queues::enqueue(stream, work);
   return CUDA_SUCCESS;
 }
 
@@ -39,7 +40,7 @@ CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
 }
 
 CUresult cuMemFreeHost(void* memory) {
-  log_host_wait(late_gpu::finish_all(), "cuMemFreeHost");
+  log_host_wait(stream_queues::finish_all(), "cuMemFreeHost");
   std::free(memory);
   return CUDA_SUCCESS;
 }
@@ -64,13 +65,13 @@ CUresult cuMemAlloc(CUdeviceptr* pointer, std::size_t bytes) {
 }
 
 CUresult cuMemFree(CUdeviceptr pointer) {
-  log_host_wait(late_gpu::finish_all(), "cuMemFree");
+  log_host_wait(stream_queues::finish_all(), "cuMemFree");
   std::free(reinterpret_cast<void*>(pointer));
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
-  late_gpu::enqueue(
+  stream_queues::enqueue(
       stream, [=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
   fake_cuda::log_enqueued("copy " + std::to_string(bytes), stream);
   return CUDA_SUCCESS;
@@ -78,27 +79,25 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, 
 
 CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
   if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
-  log_host_wait(late_gpu::finish_all(), "cuMemsetD8");
-  std::memset(reinterpret_cast<void*>(to), value, bytes);
-  return CUDA_SUCCESS;
+  return enqueue_work(nullptr, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
 }
 
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t bytes) {
   if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
-  log_host_wait(late_gpu::finish_all(), "cuMemcpyHtoD");
-  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
-  return CUDA_SUCCESS;
+  CUresult const result = cuMemcpyHtoDAsync(to, from, bytes, nullptr);
+  if (result == CUDA_SUCCESS) log_host_wait(stream_queues::finish_stream(nullptr), "cuMemcpyHtoD");
+  return result;
 }
 
 CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t bytes) {
   if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
-  log_host_wait(late_gpu::finish_all(), "cuMemcpyDtoH");
-  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
-  return CUDA_SUCCESS;
+  CUresult const result = cuMemcpyDtoHAsync(to, from, bytes, nullptr);
+  if (result == CUDA_SUCCESS) log_host_wait(stream_queues::finish_stream(nullptr), "cuMemcpyDtoH");
+  return result;
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream stream) {
-  late_gpu::enqueue(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
+  stream_queues::enqueue(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
   return CUDA_SUCCESS;
 }
 

@@ -4,12 +4,26 @@
 
 #include <nccl.h>
 
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <utility>
 
 #include "fake_nccl_exchange.hpp"
+
+namespace fake_nccl {
+
+/// What a communicator's operations on streams share, which may outlive it.
+struct StreamWork {
+  std::atomic<bool> dropped = false;  ///< none starts from now on
+  std::atomic<bool> runs = false;     ///< one is exchanging data
+  std::atomic<ncclResult_t> error = ncclSuccess;
+};
+struct StreamOperation;
+
+}  // namespace fake_nccl
 
 struct ncclComm {
   using Clock = std::chrono::steady_clock;
@@ -21,9 +35,11 @@ struct ncclComm {
   ncclComm_t* split_result = nullptr;  // output of a split that is in progress or failed
   int split_queries = 0;
   int group_queries = 0;
-  std::unique_ptr<FakeExchange> exchange = nullptr;
+  std::shared_ptr<FakeExchange> exchange = nullptr;
   std::unique_ptr<FakeExchange> part = nullptr;  // of the split
   std::future<ncclResult_t> work = {};           // the current exchange
+  std::shared_ptr<fake_nccl::StreamWork> on_streams = std::make_shared<fake_nccl::StreamWork>();
+  std::shared_ptr<fake_nccl::StreamOperation> last = nullptr;  // enqueued on a stream
 };
 
 namespace fake_nccl {
@@ -34,6 +50,14 @@ bool is_mode(const char* what);
 void delay_if(const char* what);
 /// Appends an operation's name to the journal.
 ncclResult_t log_operation(const char* operation, ncclComm_t comm);
+
+/// Enqueues an operation on a stream of the fake CUDA, where it runs after the communicator's earlier ones,
+/// as NCCL's do. Where the fake CUDA does work at once: runs it, with run_async() if it is an exchange.
+ncclResult_t enqueue(ncclComm_t comm, cudaStream_t stream, std::function<ncclResult_t()> work);
+/// Drops the operations on streams that have not begun, and waits for one that has. After cancel().
+void drop_stream_work(ncclComm_t comm);
+/// Waits for this thread's work on all streams.
+void finish_streams();
 
 /// Runs `work` on its own thread, after the communicator's earlier work.
 template <typename Work>

@@ -77,6 +77,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* out, ncclConfig_t* config) {
   if (config->blocking != 0 || parent->split_result != nullptr) return ncclInvalidArgument;
   *out = nullptr;
+  if (parent->exchange) finish_streams();
   if (parent->exchange) run_async(parent, [=] { return parent->exchange->split(color, key, parent->part); });
   parent->split_result = out;
   parent->split_queries = 5;
@@ -94,6 +95,7 @@ ncclResult_t ncclCommShrink(ncclComm_t parent, int* excluded, int count, ncclCom
   std::vector<int> const without(excluded, excluded + count);
   parent->exchange->cancel();
   if (parent->work.valid()) parent->work.wait();
+  drop_stream_work(parent);
   parent->exchange->resume();
   run_async(parent, [=] { return parent->exchange->shrink(without, parent->part); });
   parent->split_result = out;
@@ -109,6 +111,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
     *result = done ? comm->work.get() : ncclInProgress;
     if (*result != ncclSuccess) return ncclSuccess;
   }
+  *result = comm->on_streams->error;
+  if (*result != ncclSuccess) return ncclSuccess;
   if (comm->ready && is_mode("fail_later")) *result = ncclSystemError;
   if (comm->split_result != nullptr) {
     *result = ncclInProgress;
@@ -153,6 +157,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   for (int most = max_aborting; most < now && !max_aborting.compare_exchange_weak(most, now);) {
   }
   if (comm->exchange) comm->exchange->cancel();
+  drop_stream_work(comm);
   if (is_mode("slow_abort")) std::this_thread::sleep_for(std::chrono::milliseconds{300});
   --aborting;
   if (comm->split_result != nullptr) *comm->split_result = nullptr;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,24 +27,34 @@ thread_local int depth = 0;
 thread_local ncclComm_t in_group = nullptr;  // the last communicator that was used in the group
 thread_local std::vector<FakeMessage> sends;
 thread_local std::vector<FakeMessage> recvs;
+thread_local cudaStream_t group_stream = nullptr;  // of the group's last message
 
 // The reductions of ncclRedOpCreatePreMulSum, by number, and their factors.
 std::map<int, std::array<std::byte, 8>> premul_sums;
 std::mutex premul_sums_mutex;
 
-// An operation's input, and the operation that is left, after a premul_sum's factor was applied.
-struct Input {
-  Input(const void* in, std::size_t count, ncclDataType_t type, ncclRedOp_t its_op) : data(in), op(its_op) {
+// The operation that is left of `op` after a premul_sum's factor, and that factor.
+struct Factor {
+  explicit Factor(ncclRedOp_t its_op) : op(its_op) {
     std::lock_guard const lock(premul_sums_mutex);
     auto const found = premul_sums.find(op);
     if (found == premul_sums.end()) return;
-    products = std::make_shared<std::vector<std::byte>>(multiply(in, count, type, found->second.data()));
-    data = products->data();
+    factor = found->second;
     op = ncclSum;
   }
-  const void* data;
   ncclRedOp_t op;
-  std::shared_ptr<std::vector<std::byte>> products;
+  std::optional<std::array<std::byte, 8>> factor;
+};
+
+// An operation's input, after the factor was applied.
+struct Input {
+  Input(const void* in, std::size_t count, ncclDataType_t type, const Factor& by) : data(in) {
+    if (!by.factor) return;
+    products = multiply(in, count, type, by.factor->data());
+    data = products.data();
+  }
+  const void* data;
+  std::vector<std::byte> products;
 };
 
 ncclResult_t copy(const void* in, void* out, std::size_t count, ncclDataType_t type) {
@@ -100,52 +111,67 @@ ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType
   delay_if("late_all_reduce");
   if (++all_reduces == 2 && is_mode("die_in_reduction")) std::raise(SIGKILL);
   last_stream = stream;
-  Input const input(in, count, type, op);
-  if (!comm->exchange || is_mode("wrong_sums")) return copy(input.data, out, count, type);
-  return run_async(comm, [=] { return comm->exchange->all_reduce(input.data, out, count, type, input.op); });
+  Factor const by(op);
+  bool const copies = !comm->exchange || is_mode("wrong_sums");
+  return enqueue(comm, stream, [=, exchange = comm->exchange] {
+    Input const input(in, count, type, by);
+    if (copies) return copy(input.data, out, count, type);
+    return exchange->all_reduce(input.data, out, count, type, by.op);
+  });
 }
 ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                        int root, ncclComm_t comm, cudaStream_t) {
+                        int root, ncclComm_t comm, cudaStream_t stream) {
   log_operation("reduce", comm);
-  Input const input(in, count, type, op);
-  if (!comm->exchange) return copy(input.data, out, count, type);
-  return run_async(comm,
-                   [=] { return comm->exchange->reduce(input.data, out, count, type, input.op, root); });
+  return enqueue(comm, stream, [=, by = Factor(op), exchange = comm->exchange] {
+    Input const input(in, count, type, by);
+    if (!exchange) return copy(input.data, out, count, type);
+    return exchange->reduce(input.data, out, count, type, by.op, root);
+  });
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root,
-                           ncclComm_t comm, cudaStream_t) {
+                           ncclComm_t comm, cudaStream_t stream) {
   log_operation("broadcast", comm);
-  if (!comm->exchange) return copy(in, out, count, type);
-  return run_async(comm, [=] { return comm->exchange->broadcast(in, out, count * bytes_of(type), root); });
+  return enqueue(comm, stream, [=, exchange = comm->exchange] {
+    if (!exchange) return copy(in, out, count, type);
+    return exchange->broadcast(in, out, count * bytes_of(type), root);
+  });
 }
 ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm,
-                           cudaStream_t) {
+                           cudaStream_t stream) {
   log_operation("all_gather", comm);
-  if (!comm->exchange) return copy(in, out, count, type);
-  return run_async(comm, [=] { return comm->exchange->all_gather(in, out, count * bytes_of(type)); });
+  return enqueue(comm, stream, [=, exchange = comm->exchange] {
+    if (!exchange) return copy(in, out, count, type);
+    return exchange->all_gather(in, out, count * bytes_of(type));
+  });
 }
 ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t) {
+                               ncclComm_t comm, cudaStream_t stream) {
   log_operation("reduce_scatter", comm);
-  auto const ranks = comm->exchange ? static_cast<std::size_t>(comm->exchange->ranks()) : 1;
-  Input const input(in, count * ranks, type, op);
-  if (!comm->exchange) return copy(input.data, out, count, type);
-  return run_async(comm,
-                   [=] { return comm->exchange->reduce_scatter(input.data, out, count, type, input.op); });
+  return enqueue(comm, stream, [=, by = Factor(op), exchange = comm->exchange] {
+    auto const ranks = exchange ? static_cast<std::size_t>(exchange->ranks()) : 1;
+    Input const input(in, count * ranks, type, by);
+    if (!exchange) return copy(input.data, out, count, type);
+    return exchange->reduce_scatter(input.data, out, count, type, by.op);
+  });
 }
 ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int to, ncclComm_t comm,
-                      cudaStream_t) {
+                      cudaStream_t stream) {
   log_operation("send", comm);
   if (is_mode("fail_send")) return ncclInvalidArgument;
   FakeMessage const message{to, from, nullptr, count * bytes_of(type)};
-  if (comm->exchange && depth == 0) return run_async(comm, [=] { return comm->exchange->send(message); });
+  group_stream = stream;
+  if (comm->exchange && depth == 0)
+    return enqueue(comm, stream, [=, exchange = comm->exchange] { return exchange->send(message); });
   if (comm->exchange || to == 0) sends.push_back(message);
   return ncclSuccess;
 }
-ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int from, ncclComm_t comm, cudaStream_t) {
+ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int from, ncclComm_t comm,
+                      cudaStream_t stream) {
   log_operation("recv", comm);
   FakeMessage const message{from, nullptr, to, count * bytes_of(type)};
-  if (comm->exchange && depth == 0) return run_async(comm, [=] { return comm->exchange->recv(message); });
+  group_stream = stream;
+  if (comm->exchange && depth == 0)
+    return enqueue(comm, stream, [=, exchange = comm->exchange] { return exchange->recv(message); });
   if (comm->exchange || from == 0) recvs.push_back(message);
   return ncclSuccess;
 }
@@ -160,10 +186,17 @@ ncclResult_t ncclGroupEnd() {
   auto* const comm = std::exchange(in_group, nullptr);
   auto const sent = std::exchange(sends, {});
   auto const received = std::exchange(recvs, {});
-  if (comm != nullptr && comm->exchange && !(sent.empty() && received.empty()))
-    return run_async(comm, [=] { return comm->exchange->messages(sent, received); });
-  for (std::size_t i = 0; i < sent.size() && i < received.size(); ++i)
-    std::memcpy(received[i].to, sent[i].from, sent[i].bytes);
+  bool const has_messages = !(sent.empty() && received.empty());
+  if (comm != nullptr && comm->exchange && has_messages)
+    return enqueue(comm, group_stream,
+                   [=, exchange = comm->exchange] { return exchange->messages(sent, received); });
+  if (comm != nullptr && has_messages) {
+    enqueue(comm, group_stream, [=] {
+      for (std::size_t i = 0; i < sent.size() && i < received.size(); ++i)
+        std::memcpy(received[i].to, sent[i].from, sent[i].bytes);
+      return ncclSuccess;
+    });
+  }
   if (comm != nullptr && comm->work.valid()) return ncclInProgress;
   if (comm == nullptr || !(is_mode("slow_group") || is_mode("hang_group"))) return ncclSuccess;
   comm->group_queries = 5;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "catch.hpp"
@@ -35,18 +36,22 @@ struct OnFakes {
   std::optional<muster::Communicator> world;
 };
 
+/// Calls a function of the fake CUDA, which must succeed. Ranks that are threads may call it.
+template <typename... Arguments>
+void call_cuda(const char* function, Arguments... arguments) {
+  void* const found = dlsym(dlopen(FAKE_CUDA_FILE, RTLD_NOW | RTLD_LOCAL), function);
+  if (found == nullptr || reinterpret_cast<int (*)(Arguments...)>(found)(arguments...) != 0)
+    throw std::runtime_error(std::string(function) + " of the fake CUDA failed");
+}
+
 /// A stream other than the default one.
 inline muster::Stream create_stream() {
-  void* const make = dlsym(dlopen(FAKE_CUDA_FILE, RTLD_NOW | RTLD_LOCAL), "cuStreamCreate");
   muster::Stream stream = nullptr;
   constexpr unsigned non_blocking = 1;
-  REQUIRE(reinterpret_cast<int (*)(muster::Stream*, unsigned)>(make)(&stream, non_blocking) == 0);
+  call_cuda("cuStreamCreate", &stream, non_blocking);
   return stream;
 }
-inline void destroy_stream(muster::Stream stream) {
-  void* const end = dlsym(dlopen(FAKE_CUDA_FILE, RTLD_NOW | RTLD_LOCAL), "cuStreamDestroy_v2");
-  REQUIRE(reinterpret_cast<int (*)(muster::Stream)>(end)(stream) == 0);
-}
+inline void destroy_stream(muster::Stream stream) { call_cuda("cuStreamDestroy_v2", stream); }
 
 /// The log with each number replaced by a letter, in order of first use; 0 stays.
 inline std::string normalize_log(const std::string& log) {

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream_queues.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fake_cuda.hpp"
+
+namespace stream_queues {
+namespace {
+
+struct Queue {
+  std::deque<std::function<bool()>> work;
+  std::thread::id thread;  // the last that enqueued
+};
+
+/// A position in a queue.
+struct Position {
+  std::shared_ptr<Queue> queue;
+  bool is_reached = false;
+};
+using PositionPointer = std::shared_ptr<Position>;
+
+// Guards all variables. Never destroyed: a job may be a static object.
+std::mutex mutex;
+auto& queues = *new std::map<void*, std::shared_ptr<Queue>>;
+auto& destroyed = *new std::vector<std::shared_ptr<Queue>>;  // streams that had work left
+auto& recorded = *new std::map<void*, PositionPointer>;
+
+/// The random choices of one seed.
+struct Choices {
+  std::string seed;
+  std::mt19937_64 random;
+  std::uint64_t eager_percent = 0;  // of calls after which some work runs
+};
+auto& choices = *new Choices;
+
+thread_local int default_stream;
+thread_local bool has_enqueued = false;
+
+bool is_late() { return fake_cuda::get_env("FAKE_CUDA") == "late"; }
+
+/// Whether a seed decides the order. Begins the choices of a seed that was not used last.
+bool is_random() {
+  auto const seed = fake_cuda::get_env("FAKE_CUDA_SEED");
+  if (seed != choices.seed) {
+    auto const number = std::strtoull(seed.c_str(), nullptr, 10);
+    auto const rank = std::strtoull(fake_cuda::get_env("RANK").c_str(), nullptr, 10);
+    choices = {seed, std::mt19937_64(number * 1000 + rank), number % 4 * 25};
+  }
+  return !seed.empty() && !is_late();
+}
+
+std::uint64_t choose(std::uint64_t below) { return choices.random() % below; }
+
+std::shared_ptr<Queue>& queue_of(void* stream) {
+  auto& queue = queues[stream != nullptr ? stream : &default_stream];
+  if (!queue) queue = std::make_shared<Queue>();
+  return queue;
+}
+
+/// Does the queue's first work, unless it has none or that cannot run yet.
+bool step(Queue& queue) {
+  if (queue.work.empty() || !queue.work.front()()) return false;
+  queue.work.pop_front();
+  return true;
+}
+
+/// The first work of a random queue of those whose first work can run.
+bool step_any() {
+  std::vector<Queue*> all;
+  for (const auto& [stream, queue] : queues)
+    if (!queue->work.empty()) all.push_back(queue.get());
+  for (const auto& queue : destroyed)
+    if (!queue->work.empty()) all.push_back(queue.get());
+  auto const first = all.empty() ? 0 : choose(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (step(*all[(first + i) % all.size()])) return true;
+  return false;
+}
+
+/// What a GPU may have done until the host's next call.
+void run_some() {
+  while (is_random() && choose(100) < choices.eager_percent && step_any()) {
+  }
+}
+
+void push(void* stream, std::function<bool()> work) {
+  auto& queue = *queue_of(stream);
+  queue.work.push_back(std::move(work));
+  queue.thread = std::this_thread::get_id();
+  has_enqueued = true;
+  run_some();
+}
+
+PositionPointer push_position(const std::shared_ptr<Queue>& queue) {
+  auto position = std::make_shared<Position>(Position{queue, queue->work.empty()});
+  if (!position->is_reached) queue->work.push_back([position] { return position->is_reached = true; });
+  return position;
+}
+
+/// Some work towards a position. False if none can run now. Late work of other streams runs only if the
+/// position's own stream cannot go on.
+bool step_towards(const PositionPointer& position) {
+  return (!is_random() && step(*position->queue)) || step_any();
+}
+
+bool finish(const PositionPointer& position, bool waits = true) {
+  std::unique_lock lock(mutex);
+  if (position->is_reached) return false;
+  while (!position->is_reached) {
+    if (step_towards(position)) continue;
+    if (!waits) break;
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds{20});  // for other ranks
+    lock.lock();
+  }
+  return true;
+}
+
+PositionPointer end_of(void* stream) {
+  std::lock_guard const lock(mutex);
+  return push_position(queue_of(stream));
+}
+
+PositionPointer last_record(void* event) {
+  std::lock_guard const lock(mutex);
+  auto const found = recorded.find(event);
+  return found != recorded.end() ? found->second : std::make_shared<Position>(Position{nullptr, true});
+}
+
+bool runs_at_once() {
+  std::lock_guard const lock(mutex);
+  return !is_late() && !is_random();
+}
+
+}  // namespace
+
+void enqueue(void* stream, std::function<void()> work) {
+  if (runs_at_once()) {
+    finish_all();  // what another mode left
+    return work();
+  }
+  std::lock_guard const lock(mutex);
+  push(stream, [work = std::move(work)] {
+    work();
+    return true;
+  });
+}
+
+bool enqueue_polled(void* stream, std::function<bool()> poll) {
+  if (runs_at_once()) return false;
+  std::lock_guard const lock(mutex);
+  push(stream, std::move(poll));
+  return true;
+}
+
+void record(void* event, void* stream) {
+  std::lock_guard const lock(mutex);
+  recorded[event] = push_position(queue_of(stream));
+  run_some();
+}
+
+void wait_event(void* stream, void* event) {
+  auto const position = last_record(event);
+  std::lock_guard const lock(mutex);
+  if (!position->is_reached) push(stream, [position] { return position->is_reached; });
+}
+
+void destroy(void* handle) {
+  std::lock_guard const lock(mutex);
+  recorded.erase(handle);
+  auto const found = queues.find(handle);
+  if (found == queues.end()) return;
+  if (!found->second->work.empty()) destroyed.push_back(std::move(found->second));
+  queues.erase(found);
+}
+
+bool event_is_done(void* event) {
+  auto const position = last_record(event);
+  std::lock_guard const lock(mutex);
+  return position->is_reached;
+}
+
+bool query_event(void* event) {
+  {
+    std::lock_guard const lock(mutex);
+    // A thread that only watches others' work changes nothing.
+    if (has_enqueued && is_random()) step_any();
+  }
+  return event_is_done(event);
+}
+
+bool query_stream(void* stream) { return !finish(end_of(stream), false); }
+bool finish_stream(void* stream) { return finish(end_of(stream)); }
+bool finish_event(void* event) { return finish(last_record(event)); }
+
+bool finish_all() {
+  std::vector<PositionPointer> ends;
+  {
+    std::lock_guard const lock(mutex);
+    std::erase_if(destroyed, [](const auto& queue) { return queue->work.empty(); });
+    const auto add = [&ends](const std::shared_ptr<Queue>& queue) {
+      if (queue->thread == std::this_thread::get_id()) ends.push_back(push_position(queue));
+    };
+    for (const auto& [stream, queue] : queues) add(queue);
+    for (const auto& queue : destroyed) add(queue);
+  }
+  bool waited = false;
+  for (const auto& end : ends) waited = finish(end) || waited;
+  return waited;
+}
+
+}  // namespace stream_queues

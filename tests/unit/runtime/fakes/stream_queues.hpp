@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the fake CUDA does enqueued work. Each stream is a queue; only a stream's order, events and waits of
+// the host order work.
+//   by default            each call does its work at once
+//   FAKE_CUDA=late        as late as a GPU may: when the host waits for it
+//   FAKE_CUDA_SEED=N      in a random order that N decides: each call that enqueues does some work of random
+//                         streams, and a host that waits does work of random streams until its own is done
+// So with some seeds a program gives a wrong result if it lacks an event or a wait. The streams that a
+// program creates are non-blocking, so nothing orders them and the default stream. Ranks may be threads: each
+// thread has a default stream of its own. Thread-safe.
+#pragma once
+
+#include <functional>
+
+namespace stream_queues {
+
+void enqueue(void* stream, std::function<void()> work);
+/// Work that other ranks take part in. `poll` is called until it returns true, and must not wait. Returns
+/// false, and enqueues nothing, where calls do their work at once.
+bool enqueue_polled(void* stream, std::function<bool()> poll);
+void record(void* event, void* stream);
+/// Later work on `stream` runs after the last record of `event`.
+void wait_event(void* stream, void* event);
+/// The handle's memory may be used again; what a stream has enqueued still runs.
+void destroy(void* handle);
+
+bool event_is_done(void* event);
+/// As the host's repeated queries would: does some work of random streams first.
+bool query_event(void* event);
+/// Does work while some can run. Returns whether the stream was empty before.
+bool query_stream(void* stream);
+/// Each waits until the work is done, and returns false if there was none, so that the host did not wait.
+bool finish_stream(void* stream);
+bool finish_event(void* event);
+/// All work that this thread has enqueued.
+bool finish_all();
+
+}  // namespace stream_queues
