@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "control_plane/rank_ranges.hpp"
+#include "failure/exit_wait.hpp"
 #include "log.hpp"
 #include "roster/roster.hpp"
 #include "transport/connect.hpp"
@@ -18,10 +19,12 @@ using std::chrono::milliseconds;
 
 // From a heartbeat timeout to the failure that it causes on every rank.
 constexpr milliseconds failure_propagation_time{1000};
-// How long leave() waits for this host's ranks to disconnect.
+// How long leave() waits at least for this host's ranks to disconnect.
 constexpr milliseconds shutdown_timeout{2000};
 // How long queued messages may take to be sent when this process ends.
 constexpr milliseconds flush_timeout{1000};
+// Which is enough if no packet was lost.
+constexpr milliseconds usual_flush_time{500};
 
 // Without host_leaders, every rank is its own leader.
 ControlPlaneOptions with_default_leaders(ControlPlaneOptions options) {
@@ -361,7 +364,8 @@ void ControlPlane::leave() {
       auto const done = [this] { mailbox_.mark_disconnected(); };
       coordinator_ ? coordinator_->when_all_disconnected(done) : relay_->when_empty(done);
     });
-    mailbox_.wait_for_disconnects(shutdown_timeout);
+    // A rank that is silent for longer counts as lost.
+    mailbox_.wait_for_disconnects(std::max(shutdown_timeout, options_.heartbeat_timeout));
   }
   abort_connections();
 }
@@ -377,7 +381,11 @@ void ControlPlane::abort_connections() noexcept {
     reporter_check_.stop();
     launcher_watch_.stop();
   });
-  thread_.end(flush_timeout);
+  auto plane = weak_from_this().lock();
+  if (plane == nullptr || thread_.finish(usual_flush_time)) return thread_.end(flush_timeout);
+  call_at_exit([plane = std::move(plane), longest = std::max(flush_timeout, options_.heartbeat_timeout)] {
+    plane->thread_.end(longest);
+  });
 }
 
 void ControlPlane::abort_with_local_error() noexcept {

@@ -54,7 +54,7 @@ struct ControlPlaneOptions {
 /// connect to rank 0 over TCP. Each rank has one control thread, which wakes for messages and sends four
 /// heartbeats in each `heartbeat_timeout`. A failure on any rank ends the control plane on all ranks: every
 /// later call throws that failure. Calls are thread-safe.
-class ControlPlane {
+class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
  public:
   /// Rank 0's control plane. It listens, so port() is known, but accepts nobody before start_coordinator().
   static std::shared_ptr<ControlPlane> listen(const Key& key);
@@ -168,7 +168,8 @@ class ControlPlane {
   void final_barrier(const std::string& name, std::chrono::milliseconds wait);
   /// Closes the connections after final_barrier(). A leader first waits for its ranks to disconnect.
   void leave();
-  /// Closes the connections as soon as queued messages are sent. The other ranks take this for a loss.
+  /// Closes the connections as soon as queued messages are sent. The other ranks take this for a loss. On a
+  /// network that loses packets exit() waits until they have all messages, heartbeat_timeout at most.
   void abort_connections() noexcept;
   /// Reports to the other ranks that this rank ends because of its own error, which its program prints; then
   /// calls abort_connections().

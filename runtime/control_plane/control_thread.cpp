@@ -4,11 +4,17 @@
 #include <csignal>
 
 namespace muster::control {
+namespace {
+
+// More than any handler takes.
+constexpr std::chrono::minutes longest_handler{1};
+
+}  // namespace
 
 void ControlThread::start() {
   io_.restart();
   work_.emplace(asio::make_work_guard(io_));
-  ended_ = false;
+  finishing_ = ended_ = false;
   running_ = true;
   if (simulation) return simulation->start_thread([this] { return run_ready_handlers(); });
   thread_ = std::thread([this] { run(); });
@@ -40,17 +46,25 @@ void ControlThread::run_handlers(const std::function<void()>& run) {
 void ControlThread::mark_ended() {
   std::lock_guard const lock(mutex_);
   ended_ = true;
-  ended_condition_.notify_all();
+  changed_.notify_all();
+}
+
+bool ControlThread::finish(std::chrono::milliseconds wait) noexcept {
+  asio::post(io_, [this] {
+    work_.reset();
+    std::lock_guard const lock(mutex_);
+    finishing_ = true;
+    changed_.notify_all();
+  });
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, longest_handler, [this] { return finishing_ || ended_; });
+  return changed_.wait_for(lock, wait, [this] { return ended_; });
 }
 
 void ControlThread::end(std::chrono::milliseconds wait) noexcept {
   if (!running_) return;
   running_ = false;
-  asio::post(io_, [this] { work_.reset(); });
-  {
-    std::unique_lock lock(mutex_);
-    ended_condition_.wait_for(lock, wait, [this] { return ended_; });
-  }
+  finish(wait);
   io_.stop();
   if (simulation) return simulation->join_thread();
   if (thread_.joinable()) thread_.join();

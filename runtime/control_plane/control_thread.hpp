@@ -25,7 +25,10 @@ class ControlThread {
   asio::io_context& io() { return io_; }
   bool running() const { return running_; }
   void start();
-  /// Lets the thread end once its io_context has nothing left to do, and ends it after `wait` at the latest.
+  /// Runs the handlers that were posted, and lets the thread end once its io_context has nothing left to do.
+  /// Returns whether it has within `wait`.
+  bool finish(std::chrono::milliseconds wait) noexcept;
+  /// The same, and ends the thread after `wait` at the latest.
   void end(std::chrono::milliseconds wait) noexcept;
 
  private:
@@ -40,7 +43,8 @@ class ControlThread {
   std::thread thread_;
   bool running_ = false;
   std::mutex mutex_;
-  Condition ended_condition_;
+  Condition changed_;
+  bool finishing_ = false;
   bool ended_ = false;
 };
 

@@ -2,8 +2,10 @@
 #include "transport/secure_channel.hpp"
 
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sodium.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 
@@ -25,12 +27,20 @@ FrameNonce frame_nonce(std::uint64_t number) {
   return nonce;
 }
 
-// How long close() waits for the other side, with heartbeats. A program may close its connections before it
-// prints the job's error, and the others end half a second after it.
+// How long close() waits for the other side, with heartbeats, and again while that has not got all messages.
+// A program may close its connections before it prints the job's error, and the others end half a second
+// after it.
 constexpr std::chrono::milliseconds linger_time{250};
 
 // Without heartbeats, a link that carries nothing for so long is dead.
 constexpr std::chrono::milliseconds dead_link_timeout{10'000};
+
+// TCP waits twice as long after each loss in sequence, up to two minutes: on a lossy network a few losses
+// would look like a dead link. Linux 6.15 and newer can limit that wait; the kernel's least limit is 1 s.
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44
+#endif
+constexpr int longest_retransmit_ms = 1000;
 
 // Limits how long data may stay unacknowledged, so that a dead link closes the connection.
 void set_tcp_timeout(Socket& socket, std::chrono::milliseconds timeout) {
@@ -46,6 +56,9 @@ void set_tcp_timeout(Socket& socket, std::chrono::milliseconds timeout) {
   set(TCP_KEEPINTVL, (seconds + 5) / 6);
   set(TCP_KEEPCNT, 3);
   set(TCP_USER_TIMEOUT, timeout.count());
+  set(TCP_RTO_MAX_MS, longest_retransmit_ms);
+  // Older kernels can only double the wait later: after six losses in sequence.
+  set(TCP_THIN_LINEAR_TIMEOUTS, 1);
 }
 
 }  // namespace
@@ -199,9 +212,17 @@ void SecureChannel::finish() {
   asio::error_code error;
   socket_.shutdown(asio::socket_base::shutdown_send, error);
   if (error) return close_socket();
+  linger();
+}
+
+void SecureChannel::linger() {
   timer_.expires_after(linger_time);
   timer_.async_wait([self = shared_from_this()](const asio::error_code& cancelled) {
-    if (!cancelled) self->close_socket();
+    if (cancelled) return;
+    int unacknowledged = 0;
+    ::ioctl(self->socket_.native_handle(), SIOCOUTQ, &unacknowledged);
+    bool const is_silent = std::chrono::steady_clock::now() - self->last_received_ > self->heartbeat_timeout_;
+    unacknowledged > 0 && !is_silent ? self->linger() : self->close_socket();
   });
 }
 

@@ -47,6 +47,7 @@ class SecureChannel : public Channel, public std::enable_shared_from_this<Secure
   void disconnect(const std::string& reason);
   void disconnect(const asio::error_code& error);
   void finish();
+  void linger();
   void close_socket();
   void check_liveness();
 

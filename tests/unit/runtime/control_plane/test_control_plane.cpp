@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <future>
 
 #include "catch.hpp"
 #include "control_plane_fixture.hpp"
@@ -145,6 +146,26 @@ TEST_CASE("when a rank ends without leaving, every rank gets its name at once") 
   CHECK(count_reporters(thrown) == 1);
   CHECK(thrown[1]->code() == ErrorCode::lost_rank);
   CHECK(has(thrown[1]->what(), "rank 3 (host h3, GPU 0000:03:00.0), pid 103, ended"));
+}
+
+TEST_CASE("a rank that reads slowly still gets the failure after the other rank has closed its connections") {
+  ControlPlaneFixture fixture(2);
+  std::promise<void> closed;
+  fixture.planes[1]->register_handler(
+      "busy", [done = closed.get_future().share()](const Blob&) -> std::optional<Blob> {
+        done.wait();
+        return Blob{};
+      });
+  // More than the buffers of a connection hold.
+  for (int i = 0; i < 20; ++i) fixture.planes[0]->query_ranks({1}, "busy", Blob(2u << 20), 0ms);
+  fixture.planes[0]->report_failure(ErrorCode::usage, "the last message");
+  fixture.planes[0]->abort_connections();
+  closed.set_value();
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
+    if (rank == 1) plane.barrier("epoch", 20s);
+  });
+  REQUIRE(thrown[1]);
+  CHECK(thrown[1]->what() == std::string("the last message"));
 }
 
 TEST_CASE("when rank 0 ends, every rank names it and one reports it") {

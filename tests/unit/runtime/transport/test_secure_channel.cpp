@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a connection whose other side is silent is closed.
+// When a connection is closed.
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "catch.hpp"
 #include "transport/secure_channel.hpp"
@@ -46,6 +50,27 @@ bool disconnects_in_time() {
   return in_time;
 }
 
+using asio::ip::tcp;
+
+// Both ends of a TCP connection; the second one's buffer is small.
+std::pair<tcp::socket, tcp::socket> connected_pair(asio::io_context& io) {
+  tcp::acceptor acceptor(io);
+  acceptor.open(tcp::v4());
+  acceptor.set_option(tcp::socket::receive_buffer_size(4096));
+  acceptor.bind({asio::ip::address_v4::loopback(), 0});
+  acceptor.listen();
+  tcp::socket one(io);
+  one.connect(acceptor.local_endpoint());
+  return {std::move(one), acceptor.accept()};
+}
+
+int tcp_option(int descriptor, int option) {
+  int value = 0;
+  socklen_t length = sizeof value;
+  REQUIRE(::getsockopt(descriptor, IPPROTO_TCP, option, &value, &length) == 0);
+  return value;
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -58,17 +83,39 @@ TEST_CASE(
 
 TEST_CASE("TCP gives up later than the heartbeats: it cannot know whether the other process has ended") {
   asio::io_context io;
-  using asio::ip::tcp;
-  tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-  tcp::socket connected(io);
-  connected.connect(acceptor.local_endpoint());
-  int const descriptor = connected.native_handle();
-  auto const channel = std::make_shared<SecureChannel>(Socket(std::move(connected)), SessionKeys{});
+  auto [one, other] = connected_pair(io);
+  int const descriptor = one.native_handle();
+  auto const channel = std::make_shared<SecureChannel>(Socket(std::move(one)), SessionKeys{});
   channel->start([](const Message&) {}, [](const std::string&) {}, 60s);
-  unsigned milliseconds = 0;
-  socklen_t length = sizeof milliseconds;
-  REQUIRE(::getsockopt(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, &length) == 0);
-  CHECK(milliseconds > 60'000);
-  channel->close();
+  CHECK(tcp_option(descriptor, TCP_USER_TIMEOUT) > 60'000);
+  CHECK(tcp_option(descriptor, TCP_THIN_LINEAR_TIMEOUTS) == 1);
+  other.close();
   io.run_for(20s);
+}
+
+TEST_CASE("a closed connection stays until the other side has all messages") {
+  asio::io_context io;
+  auto [one, other] = connected_pair(io);
+  auto const channel = std::make_shared<SecureChannel>(Socket(std::move(one)), SessionKeys{});
+  channel->start([](const Message&) {}, [](const std::string&) {}, 60s);
+  std::size_t const bytes = 100'000;
+  channel->send({{"type", std::string(bytes, 'x')}});
+  channel->close();
+  // The other side is slow to read. What it sends then would reset a closed connection.
+  io.run_for(600ms);
+  asio::write(other, asio::buffer("abc", 3));
+  std::size_t received = 0;
+  std::vector<char> buffer(bytes);
+  asio::error_code error;
+  std::function<void()> const read = [&] {
+    other.async_read_some(asio::buffer(buffer), [&](const asio::error_code& failed, std::size_t length) {
+      received += length;
+      error = failed;
+      if (!failed) read();
+    });
+  };
+  read();
+  io.run_for(20s);
+  CHECK(error == asio::error::eof);
+  CHECK(received > bytes);
 }
