@@ -7,6 +7,7 @@
 
 #include "log.hpp"
 #include "transport/connect.hpp"
+#include "transport/fd_limit.hpp"
 
 namespace muster::bootstrap {
 namespace {
@@ -14,8 +15,8 @@ namespace {
 using control::Endpoint;
 using std::chrono::milliseconds;
 
-// How many endpoints are tried at once: each takes a descriptor.
-constexpr std::size_t side_by_side = 128;
+// At most so many endpoints are tried at once: each takes a descriptor.
+constexpr std::size_t most_side_by_side = 128;
 // How long they may take.
 constexpr milliseconds attempt_timeout{2000};
 // After this many passes without rank 0 on its host, the other hosts are tried too.
@@ -81,6 +82,8 @@ Rank0Connector::AuthenticatedConnection Rank0Connector::authenticate(const std::
 
 std::optional<Rank0Connector::AuthenticatedConnection> Rank0Connector::try_connect(const Deadline& deadline) {
   auto const all = endpoints(deadline);
+  // MUNGE needs descriptors, too, while the connections are open.
+  auto const side_by_side = std::max<std::size_t>(control::free_descriptors(2 * most_side_by_side) / 2, 1);
   for (std::size_t at = 0; at < all.size() && !deadline.passed(); at += side_by_side) {
     std::vector<Endpoint> const some(
         all.begin() + static_cast<std::ptrdiff_t>(at),

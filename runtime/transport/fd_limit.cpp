@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/fd_limit.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -31,6 +32,15 @@ void raise_fd_limit(std::size_t connections) {
   log::debug("control: the limit of open files is raised from {} to {}", limit.rlim_cur, needed);
   limit.rlim_cur = limit.rlim_max == RLIM_INFINITY ? needed : std::min<rlim_t>(needed, limit.rlim_max);
   ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::size_t free_descriptors(std::size_t most) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return most;
+  std::size_t found = 0;
+  for (rlim_t number = 0; number < limit.rlim_cur && found < most; ++number)
+    if (::fcntl(static_cast<int>(number), F_GETFD) < 0) ++found;
+  return found;
 }
 
 }  // namespace muster::control

@@ -10,4 +10,7 @@ namespace muster::control {
 /// @throws Error(ErrorCode::environment) when the hard limit is too low.
 void raise_fd_limit(std::size_t connections);
 
+/// How many more files this process may open (RLIMIT_NOFILE); counts up to `most`.
+std::size_t free_descriptors(std::size_t most);
+
 }  // namespace muster::control
