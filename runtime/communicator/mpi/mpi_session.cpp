@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -32,6 +33,16 @@ bool has_fabric() {
     std::filesystem::directory_iterator const first(folder, error);
     return !error && first != std::filesystem::directory_iterator();
   });
+}
+
+// Open MPI writes to its TCP connections without MSG_NOSIGNAL. When another rank is lost, SIGPIPE would end
+// this one before it reports. A handler, and not SIG_IGN, which programs that this one starts would inherit.
+void survive_sigpipe() {
+  struct sigaction action {};
+  if (sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGPIPE, &action, nullptr);
 }
 
 void set_open_mpi_defaults(bool yield) {
@@ -189,6 +200,7 @@ std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& dea
   bool const yield = bootstrap::shares_cores(job.roster, job.rank);
   auto const init_state =
       job.plane ? job.plane->register_communicator("") : std::make_shared<control::OperationState>();
+  survive_sigpipe();
   if (initialised == 0) {
     set_open_mpi_defaults(yield);
     if (auto const name = choose_tcp_interface(job.roster, job.rank); !name.empty())

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Split, threads and invalid arguments of host communicators, on as many ranks as the launcher started.
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -113,4 +117,16 @@ TEST_CASE("empty buffers are accepted, and bad arguments are rejected before any
   REQUIRE(exchange(longer, threes, fours) == ErrorCode::usage);  // this rank's own slices differ
   REQUIRE(exchange(whole, threes, threes) == ErrorCode::usage);  // the same memory
   world.barrier();
+}
+
+// Open MPI writes to connections that another rank has closed.
+TEST_CASE("SIGPIPE does not end a rank of Open MPI") {
+  auto world = tested_world();
+  if (world.backend() != std::string("open-mpi")) return;
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  ::close(ends[0]);
+  CHECK(::write(ends[1], "x", 1) == -1);
+  CHECK(errno == EPIPE);
+  ::close(ends[1]);
 }
