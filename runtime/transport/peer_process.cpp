@@ -13,6 +13,8 @@ using protocol::Message;
 
 // A process's sockets close a moment before it has ended.
 constexpr std::chrono::milliseconds exit_wait{50};
+// A silent process may be about to end: another rank of this host has killed it because it was stopped.
+constexpr std::chrono::milliseconds silent_exit_wait{500};
 constexpr std::size_t max_reported_length = 300;
 
 }  // namespace
@@ -71,12 +73,13 @@ std::string PeerProcess::describe_end(const std::string& reason, std::chrono::mi
     confirmed_dead = true;
     return fmt::format("ended or broke its connection without leaving the job ({})", reason);
   }
-  auto const ended = process_.describe_exit(silent ? std::chrono::milliseconds{0} : exit_wait);
+  bool const is_stopped = silent && process_.state() == 'T';
+  auto const wait = is_stopped ? std::chrono::milliseconds{0} : silent ? silent_exit_wait : exit_wait;
+  auto const ended = process_.describe_exit(wait);
   confirmed_dead = !ended.empty();
   if (confirmed_dead) return ended.starts_with("ended") ? ended + " without leaving the job" : ended;
   if (!silent) return fmt::format("broke its connection though it still runs ({})", reason);
-  auto const state = process_.state();
-  if (state != 'T') return fmt::format("is {} though it runs (state {})", silence, state);
+  if (!is_stopped) return fmt::format("is {} though it runs (state {})", silence, process_.state());
   process_.kill();
   confirmed_dead = true;
   return fmt::format("is stopped, {}", silence);
