@@ -392,8 +392,12 @@ void ControlPlane::abort_with_local_error() noexcept {
   try {
     if (!failed() && !mailbox_.leaving() && thread_.running()) {
       mailbox_.begin_leaving();  // the program prints the error
-      post(encode(protocol::FailureReport{
-          ErrorCode::lost_rank, bootstrap::describe_rank(self()) + " left the job for a reason of its own"}));
+      auto const text = bootstrap::describe_rank(self()) + " left the job for a reason of its own";
+      post(encode(protocol::FailureReport{ErrorCode::lost_rank, text}));
+      // Rank 0's failure does not reach this host's ranks once their leader has closed its connections.
+      asio::post(thread_.io(), [this, failure = encode(Failure{ErrorCode::lost_rank, rank_, text})] {
+        if (relay_) relay_->broadcast(failure);
+      });
     }
   } catch (const std::exception& error) {
     log::debug("control: cannot send the failure to the other ranks: {}", error.what());
