@@ -6,7 +6,9 @@
 //   none        the job ends well
 //   kill        is killed; kill_two: so is the next rank, at the same time; kill_leaders: ranks 0 and 1 are,
 //               which lead two hosts
-//   link_down   creates the file MUSTER_CHAOS_LINK_DOWN, after which no packet arrives at another host
+//   link_down   creates the file MUSTER_CHAOS_LINK_DOWN; once the file is removed, no packet arrives at
+//   another
+//               host
 //   abort       calls std::abort()
 //   stop        is stopped
 //   exit        ends with exit code 0
@@ -19,10 +21,12 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "random_calls.hpp"
@@ -97,9 +101,15 @@ void step(Job& job, Communicator& world, RandomCalls& random) {
   run_call(world, random.next());
 }
 
+void take_link_down() {
+  std::filesystem::path const file = std::getenv("MUSTER_CHAOS_LINK_DOWN");
+  std::ofstream(file).put('\n');
+  while (std::filesystem::exists(file)) std::this_thread::sleep_for(10ms);
+}
+
 void have_fault(const std::string& fault) {
   if (fault.starts_with("kill")) kill(getpid(), SIGKILL);
-  if (fault == "link_down") std::ofstream(std::getenv("MUSTER_CHAOS_LINK_DOWN")).put('\n');
+  if (fault == "link_down") take_link_down();
   if (fault == "abort") std::abort();
   if (fault == "stop") kill(getpid(), SIGSTOP);
   if (fault == "exit") _exit(0);

@@ -23,6 +23,7 @@ import time
 import uuid
 
 from rank_processes import PROGRAM, Fifo, parent_of, pid_of, processes
+from srun_output import endings
 
 BUILD = os.environ["MUSTER_BUILD"]
 LAB = os.environ["LAB_COMMAND"]
@@ -66,17 +67,6 @@ def kill_launcher(run, rank):
 
 def link(node, way):
     subprocess.run([LAB, "node", node, "ip", "link", "set", "eth0", way], check=True)
-
-
-def endings(output):
-    """rank → how it ended, as srun printed it. srun prints nothing for ranks with exit code 0."""
-    ends = {}
-    for _, line in output:
-        if found := re.match(r"srun: error: \S+: tasks? ([\d,-]+): (.+)", line):
-            for part in found[1].split(","):
-                first, _, last = part.partition("-")
-                ends.update({rank: found[2] for rank in range(int(first), int(last or first) + 1)})
-    return ends
 
 
 @dataclasses.dataclass
@@ -177,7 +167,7 @@ class Case:
 
     def survivors(self, output):
         """rank → how it ended, for the ranks that did not fail."""
-        return {rank: text for rank, text in endings(output).items() if rank not in self.lost}
+        return {rank: text for rank, text in endings(line for _, line in output).items() if rank not in self.lost}
 
     def slurm_was_first(self, output):
         """All survivors in srun's output were killed by Slurm before they could end by themselves."""
