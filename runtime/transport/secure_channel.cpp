@@ -125,7 +125,12 @@ void SecureChannel::read_length() {
 
 void SecureChannel::read_body(std::uint32_t length) {
   body_.resize(length);
-  asio::async_read(socket_, asio::buffer(body_),
+  // Each part is a sign of life: a long frame takes long on a slow network.
+  auto const until_all = [this](const asio::error_code& error, std::size_t received) {
+    if (received > 0) last_received_ = std::chrono::steady_clock::now();
+    return asio::transfer_all()(error, received);
+  };
+  asio::async_read(socket_, asio::buffer(body_), until_all,
                    [self = shared_from_this()](const asio::error_code& error, std::size_t) {
                      if (error) return self->disconnect(error);
                      self->decrypt_frame();

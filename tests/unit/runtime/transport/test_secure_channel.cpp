@@ -3,6 +3,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -118,4 +119,22 @@ TEST_CASE("a closed connection stays until the other side has all messages") {
   io.run_for(20s);
   CHECK(error == asio::error::eof);
   CHECK(received > bytes);
+}
+
+TEST_CASE("the other side is not silent while a message arrives slowly") {
+  asio::io_context io;
+  auto [one, other] = connected_pair(io);
+  auto const channel = std::make_shared<SecureChannel>(Socket(std::move(one)), SessionKeys{});
+  std::string reason;
+  channel->start([](const Message&) {}, [&](const std::string& why) { reason = why; }, heartbeat_timeout);
+  std::array<std::uint8_t, 4> const length{0, 0, 1, 0};
+  asio::write(other, asio::buffer(length));
+  for (auto sent = 0ms; sent < 2 * heartbeat_timeout; sent += interval) {
+    io.run_for(interval);
+    asio::write(other, asio::buffer("x", 1));
+  }
+  CHECK(reason.empty());
+  // Its end is noticed: the rest never comes.
+  io.run_for(20s);
+  CHECK(reason == "silent for 800 ms");
 }
