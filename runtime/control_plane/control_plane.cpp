@@ -8,6 +8,7 @@
 #include "control_plane/rank_ranges.hpp"
 #include "failure/exit_wait.hpp"
 #include "log.hpp"
+#include "repeat_error.hpp"
 #include "roster/roster.hpp"
 #include "transport/connect.hpp"
 #include "transport/secure_channel.hpp"
@@ -23,8 +24,9 @@ constexpr milliseconds failure_propagation_time{1000};
 constexpr milliseconds shutdown_timeout{2000};
 // How long queued messages may take to be sent when this process ends.
 constexpr milliseconds flush_timeout{1000};
-// Which is enough if no packet was lost.
-constexpr milliseconds usual_flush_time{500};
+// Which is enough if no packet was lost. The others look for this rank 0.1 s after its message, and it stays
+// for remote_error_delay.
+constexpr milliseconds usual_flush_time{300};
 
 // Without host_leaders, every rank is its own leader.
 ControlPlaneOptions with_default_leaders(ControlPlaneOptions options) {
@@ -385,6 +387,7 @@ void ControlPlane::abort_connections() noexcept {
   if (plane == nullptr || thread_.finish(usual_flush_time)) return thread_.end(flush_timeout);
   call_at_exit([plane = std::move(plane), longest = std::max(flush_timeout, options_.heartbeat_timeout)] {
     plane->thread_.end(longest);
+    std::this_thread::sleep_for(remote_error_delay);
   });
 }
 
