@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -207,7 +208,13 @@ void ensure_open_files(int ranks) {
 
 int main(int argc, char** argv) {
   std::vector<int> sizes;
-  for (int i = 1; i < argc; ++i) sizes.push_back(std::stoi(argv[i]));
+  for (int i = 1; i < argc; ++i) {
+    sizes.push_back(std::atoi(argv[i]));
+    if (sizes.back() > 0) continue;
+    std::fprintf(stderr, "control_plane_scale: '%s' is not a number of ranks; usage: %s [RANKS...]\n",
+                 argv[i], argv[0]);
+    return 2;
+  }
   if (sizes.empty()) sizes = {8, 64, 512, 4096, 32768, 100000};
   try {
     if (!compare_with_real_jobs()) return 1;
