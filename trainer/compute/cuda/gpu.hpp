@@ -70,6 +70,7 @@ class Gpu final : public Memory {
   void launch(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes,
               Arguments... arguments) {
     std::array<void*, sizeof...(Arguments)> addresses{&arguments...};
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): a kernel's parameter is the pointer itself
     constexpr std::array<std::size_t, sizeof...(Arguments)> bytes{sizeof(Arguments)...};
     launch_addresses(kernel, grid, threads, shared_bytes, addresses.data(), bytes);
   }
