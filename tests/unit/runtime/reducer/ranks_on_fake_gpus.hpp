@@ -19,7 +19,8 @@ using namespace muster;
 using namespace std::chrono_literals;
 
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 // Ranks that are threads, each with a fake GPU of its own and a host communicator.
