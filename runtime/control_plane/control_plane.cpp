@@ -28,13 +28,6 @@ constexpr milliseconds flush_timeout{1000};
 // for remote_error_delay.
 constexpr milliseconds usual_flush_time{300};
 
-// Without host_leaders, every rank is its own leader.
-ControlPlaneOptions with_default_leaders(ControlPlaneOptions options) {
-  if (!options.host_leaders.empty()) return options;
-  for (std::size_t r = 0; r < options.roster.size(); ++r) options.host_leaders.push_back(static_cast<int>(r));
-  return options;
-}
-
 }  // namespace
 
 ControlPlane::ControlPlane(int rank) : rank_(rank), mailbox_(rank) { register_handlers(); }
@@ -240,10 +233,6 @@ void ControlPlane::barrier(const std::string& name, milliseconds wait) {
   run_round(name, nullptr, 0, {}, wait);
 }
 
-void ControlPlane::final_barrier(const std::string& name, milliseconds wait) {
-  run_round(name, nullptr, 0, {}, wait, true);
-}
-
 void ControlPlane::put(const std::string& name, const Blob& value) {
   check();
   if (name.size() > max_key_bytes || value.size() > max_value_bytes) {
@@ -319,10 +308,6 @@ void ControlPlane::fail_job(ErrorCode code, const std::string& text) {
   mailbox_.wait_for_failure(coordinator_grace);
   check();
   throw Error(code, text);
-}
-
-void ControlPlane::report_failure(ErrorCode code, const std::string& text) {
-  post(encode(protocol::FailureReport{code, text}));
 }
 
 void ControlPlane::fail(const Failure& failure, ReporterCheck::Options check) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "control_plane/clock_offset.hpp"
+#include "control_plane/control_plane_options.hpp"
 #include "control_plane/control_thread.hpp"
 #include "control_plane/coordinator.hpp"
 #include "control_plane/relay.hpp"
@@ -20,35 +21,10 @@
 #include "failure/operation_tracker.hpp"
 #include "failure/process_watchdog.hpp"
 #include "failure/reporter_check.hpp"
-#include "muster/job.hpp"
 #include "transport/authenticating_acceptor.hpp"
 #include "transport/channel.hpp"
 
 namespace muster::control {
-
-/// Settings of a rank's control plane.
-struct ControlPlaneOptions {
-  std::vector<Hello> roster;
-  std::vector<int> host_leaders;  ///< by rank: its host leader; empty: every rank is its own leader
-  /// A process that sends nothing for this long counts as lost; 0: never.
-  std::chrono::milliseconds heartbeat_timeout{10'000};
-  std::chrono::milliseconds stall_warning{0};  ///< warn when an operation takes this long; 0: never
-  /// Ends this process when its program does not observe the job's failure for this long; 0: never.
-  std::chrono::milliseconds abort_grace{0};
-  /// The launcher ends all ranks as soon as one is lost, perhaps before the program prints the loss: the
-  /// control thread prints it at once.
-  bool prints_losses = false;
-  /// Called on the control thread, which it may hold for the given time. Empty: never known.
-  ReporterCheck::Query query_processes{};
-
-  /// The other ranks of which `leader` is the host leader.
-  std::vector<int> ranks_led_by(int leader) const {
-    std::vector<int> ranks;
-    for (int r = 0; r < static_cast<int>(host_leaders.size()); ++r)
-      if (r != leader && host_leaders[static_cast<std::size_t>(r)] == leader) ranks.push_back(r);
-    return ranks;
-  }
-};
 
 /// A tree for small host messages: the ranks of a host connect to its leader over a UNIX socket, the leaders
 /// connect to rank 0 over TCP. Each rank has one control thread, which wakes for messages and sends four
@@ -157,7 +133,9 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   /// Reports a call to rank 0, which fails the job when another rank's call of this number differs.
   void report_call(const protocol::CallReport& report) { post(encode(report)); }
   /// Sends the report of fail_job() without throwing.
-  void report_failure(ErrorCode code, const std::string& text);
+  void report_failure(ErrorCode code, const std::string& text) {
+    post(encode(protocol::FailureReport{code, text}));
+  }
   std::chrono::milliseconds stall_warning() const { return options_.stall_warning; }
 
   /// Fails the job on every rank and throws its failure: this one, reported by this rank, unless another
@@ -165,7 +143,9 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   [[noreturn]] void fail_job(ErrorCode code, const std::string& text);
 
   /// The job's last barrier. After it a disconnect is no loss.
-  void final_barrier(const std::string& name, std::chrono::milliseconds wait);
+  void final_barrier(const std::string& name, std::chrono::milliseconds wait) {
+    run_round(name, nullptr, 0, {}, wait, true);
+  }
   /// Closes the connections after final_barrier(). A leader first waits for its ranks to disconnect.
   void leave();
   /// Closes the connections as soon as queued messages are sent. The other ranks take this for a loss. On a
