@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "muster/reducer.hpp"
 #include "runtime/control_plane/thrown_errors.hpp"
 #include "runtime/fakes/on_fakes.hpp"
+#include "temporary_folder.hpp"
 
 using namespace muster;
 using namespace std::chrono_literals;
@@ -30,9 +30,8 @@ using OnBoth = std::function<void(int rank, const Communicator& on_gpu, Communic
 inline void run_on_gpus(int ranks, const OnBoth& program, int lost = -1,
                         const std::function<void(const ThrownErrors&)>& check_errors = check_no_errors,
                         const char* nccl = "") {
-  auto folder = (std::filesystem::temp_directory_path() / "muster-reductions-XXXXXX").string();
-  REQUIRE(mkdtemp(folder.data()) != nullptr);
-  setenv("FAKE_NCCL_FOLDER", folder.c_str(), 1);
+  TemporaryFolder const folder;
+  setenv("FAKE_NCCL_FOLDER", folder.path().c_str(), 1);
   {
     Fakes const fakes("", nccl);
     ControlPlaneFixture fixture(ranks);
@@ -47,5 +46,4 @@ inline void run_on_gpus(int ranks, const OnBoth& program, int lost = -1,
     }));
   }
   unsetenv("FAKE_NCCL_FOLDER");
-  std::filesystem::remove_all(folder);
 }

@@ -67,10 +67,10 @@ TEST_CASE("while strangers flood rank 0's listeners, ranks of each host join and
   auto const endpoint = one_host ? local_endpoint(local_name(fixture.key, 0))
                                  : tcp_endpoint(asio::ip::address_v4::loopback(), fixture.planes[0]->port());
   auto const client_hello = make_client_hello(1, KeyPair().public_key());
-  std::array<std::optional<Flood>, 3> floods;
+  std::array<std::optional<Flood>, 2> floods;
   for (auto& flood : floods)
     flood.emplace(endpoint.data(), endpoint.size(), std::string(client_hello.begin(), client_hello.end()));
-  while (floods[0]->connections() < 400) std::this_thread::sleep_for(1ms);
+  while (floods[0]->connections() < Flood::kept) std::this_thread::sleep_for(1ms);
   fixture.planes.push_back(fixture.connect(1, fixture.key));
   fixture.planes.push_back(fixture.connect(2, fixture.key));
   auto const thrown = fixture.run_on_all([](int, ControlPlane& plane) {

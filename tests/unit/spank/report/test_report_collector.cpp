@@ -162,7 +162,7 @@ TEST_CASE("While strangers flood the collector, every node can report") {
   to.sin_port = htons(static_cast<std::uint16_t>(collector.address().port));
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const Flood flood(&to, sizeof to, "GET / HTTP/1.1");
-  while (flood.connections() < 1000) std::this_thread::sleep_for(1ms);
+  while (flood.connections() < Flood::kept) std::this_thread::sleep_for(1ms);
   for (int i = 0; i < nodes; ++i)
     CHECK(send_report(on_loopback(collector.address()), make_report("n" + std::to_string(i), i), soon));
   REQUIRE(collected.wait_for(soon) == std::future_status::ready);
