@@ -28,11 +28,10 @@ class CommunicatorBase : public CommunicatorBackend {
   explicit CommunicatorBase(CommunicatorGroup group) : group_(std::move(group)) {}
   /// @throws Error(ErrorCode::usage) when the communicator has ended.
   virtual void require_open() const {}
-  /// Records that this rank enters the call. True when rank 0 compares it with the other ranks' calls.
-  bool begin(const CollectiveCall& call) {
-    if (!call.is_message()) return group_.begin_call(call);
-    group_.begin_messages(to_string(call.kind), {&call.peer, 1});
-    return false;
+  /// Records that this rank enters the call. `reports_counts`: see CommunicatorGroup::begin_call().
+  void begin(const CollectiveCall& call, bool reports_counts = false) {
+    if (call.is_message()) return group_.begin_messages(to_string(call.kind), {&call.peer, 1});
+    group_.begin_call(call, reports_counts);
   }
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(size()); }
 

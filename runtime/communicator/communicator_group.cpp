@@ -33,8 +33,8 @@ bool is_reported_by_default(std::uint64_t call) {
   return call <= first || std::has_single_bit(call) || call % interval == 0;
 }
 
-// The counts of more ranks are megabytes for each of them.
-constexpr int most_ranks_with_counts = 64;
+// All ranks' counts are 16 MB at rank 0 then.
+constexpr int most_ranks_with_counts = 1024;
 
 }  // namespace
 
@@ -93,11 +93,6 @@ std::vector<std::vector<std::uint64_t>> CommunicatorGroup::host_all_gather(
   auto const waits = wait_scope();
   auto const number = ++host_gathers_;
   if (!job_->plane || size() == 1) return {mine};
-  return gather_numbers(what, number, mine);
-}
-
-std::vector<std::vector<std::uint64_t>> CommunicatorGroup::gather_numbers(
-    const char* what, std::uint64_t number, const std::vector<std::uint64_t>& mine) {
   std::vector<std::vector<std::uint64_t>> all;
   for (const auto& blob : job_->plane->gather(fmt::format("{} {} of communicator '{}'", what, number, name_),
                                               members_, write_cbor(mine), timeout()))
@@ -117,23 +112,18 @@ void CommunicatorGroup::begin_operation(const char* operation) {
   operation_state_->enter(operation);
 }
 
-bool CommunicatorGroup::begin_call(const CollectiveCall& call) {
+void CommunicatorGroup::begin_call(const CollectiveCall& call, bool reports_counts) {
   start_operation();
   operation_state_->enter(call);
-  if (call_reports_ == CallReports::none || !job_->plane || size() == 1) return false;
-  if (!is_reported_by_default(++calls_) && call_reports_ != CallReports::all) return false;
-  job_->plane->report_call({name_, number(), size(), describe_call(call), digest()});
-  return true;
-}
-
-void CommunicatorGroup::compare_slice_counts(const CollectiveCall& call) {
-  if (size() > most_ranks_with_counts && call_reports_ != CallReports::all) return;
-  auto const waits = wait_scope();
-  std::vector<std::uint64_t> const mine(call.counts.begin(), call.counts.end());
-  std::vector<std::uint64_t> sent;
-  for (const auto& counts : gather_numbers("counts of all_to_all_v", number(), mine))
-    sent.push_back(counts.at(static_cast<std::size_t>(rank_)));
-  require_recv_counts(sent, call.recv_counts);
+  if (call_reports_ == CallReports::none || !job_->plane || size() == 1) return;
+  if (!is_reported_by_default(++calls_) && call_reports_ != CallReports::all) return;
+  protocol::CallReport report{name_, number(), size(), describe_call(call), digest()};
+  if (reports_counts && call.kind == OperationKind::all_to_all_v && size() <= most_ranks_with_counts) {
+    report.rank = rank();
+    report.send_counts.assign(call.counts.begin(), call.counts.end());
+    report.recv_counts.assign(call.recv_counts.begin(), call.recv_counts.end());
+  }
+  job_->plane->report_call(report);
 }
 
 void CommunicatorGroup::begin_setup(const char* operation) {

@@ -58,9 +58,9 @@ class CommunicatorGroup {
   /// @throws the job's failure, if there is one.
   void begin_operation(const char* operation);
   /// The same for a call of an operation. Rank 0 compares the first calls on each communicator and some later
-  /// ones, all calls with MUSTER_CHECK=calls: the job fails soon after ranks made different calls. Returns
-  /// whether this is such a call; equal on ranks that made the same calls.
-  bool begin_call(const CollectiveCall& call);
+  /// ones, all calls with MUSTER_CHECK=calls: the job fails soon after ranks made different calls.
+  /// `reports_counts`: it also compares the counts of an all_to_all_v, which this backend does not do itself.
+  void begin_call(const CollectiveCall& call, bool reports_counts = false);
   /// Fails the job because ranks make different calls in the last operation, and throws the failure, which
   /// names them.
   [[noreturn]] void fail_mismatch() const;
@@ -68,9 +68,6 @@ class CommunicatorGroup {
   /// this one expects: the elements, by rank.
   void require_recv_counts(std::span<const std::uint64_t> sent,
                            std::span<const std::size_t> recv_counts) const;
-  /// The same over the control plane, for an all_to_all_v that begin_call() has recorded. Without
-  /// MUSTER_CHECK=calls only in groups of up to 64 ranks, because rank 0 sends all counts to all ranks.
-  void compare_slice_counts(const CollectiveCall& call);
   /// As begin_operation(), for an operation that connects the ranks and so may be slower than any collective:
   /// the first stall warning comes no earlier than the default stall_warning, even if the job's is shorter.
   void begin_setup(const char* operation);
@@ -128,8 +125,6 @@ class CommunicatorGroup {
   std::string failure_text(const std::string& reason) const;
   std::uint64_t collective_number() const { return peers_.empty() ? number() : 0; }
   void start_operation(std::span<const int> peers = {});
-  std::vector<std::vector<std::uint64_t>> gather_numbers(const char* what, std::uint64_t number,
-                                                         const std::vector<std::uint64_t>& mine);
 
   CommunicatorGroup(std::shared_ptr<const JobContext> job, std::string name, std::vector<int> members);
 

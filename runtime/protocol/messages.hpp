@@ -213,7 +213,11 @@ struct CallReport {
   int ranks = 0;             ///< of the communicator
   std::string call;          ///< as describe_call() describes it
   std::uint64_t digest = 0;  ///< of the rank's operations there up to this one
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE(CallReport, communicator, number, ranks, call, digest)
+  int rank = 0;              ///< in the communicator
+  /// Of an all_to_all_v: the elements for and from each rank of the communicator; empty: not to be compared.
+  std::vector<std::uint64_t> send_counts = {}, recv_counts = {};
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(CallReport, communicator, number, ranks, call, digest, rank, send_counts,
+                                 recv_counts)
 };
 
 /// Rank 0 → ranks: requests a RankState. `communicator` may be empty.

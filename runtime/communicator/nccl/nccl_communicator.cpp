@@ -127,8 +127,7 @@ void NcclCommunicator::first_collective(const Deadline& deadline) {
 void NcclCommunicator::run(const CollectiveCall& call, Stream stream) {
   std::lock_guard const lock(comm_.mutex());
   require_open();
-  bool const is_compared = begin(call);
-  if (is_compared && call.kind == OperationKind::all_to_all_v) group_.compare_slice_counts(call);
+  begin(call, true);
   if (call.kind == OperationKind::barrier) return comm_.barrier(stream, group_.deadline());
   comm_.wait_while_in_progress(enqueue(call, stream));
   comm_.hand_to_watchdog(stream);
@@ -250,7 +249,7 @@ void NcclCommunicator::run_group(GroupedCalls::Calls calls) {
   std::vector<int> peers;
   for (const auto& message : calls.messages) peers.push_back(message.call.peer);
   if (!peers.empty()) group_.begin_messages("grouped messages", peers);
-  for (const auto& collective : calls.collectives) begin(collective.call);
+  for (const auto& collective : calls.collectives) begin(collective.call, true);
   Stream stream = nullptr;
   auto const result = in_nccl_group([&] {
     ncclResult_t last = ncclSuccess;

@@ -52,6 +52,34 @@ TEST_CASE("when the calls before the reported one differ, the failure says so") 
   CHECK(has(failure->text, "communicator 'world': before operation 64, ranks made different calls"));
 }
 
+TEST_CASE("the counts of an all_to_all_v are compared for each pair of ranks, in any order of the reports") {
+  auto const roster = ControlPlaneFixture::make_roster(3);
+  using Counts = std::vector<std::uint64_t>;
+  auto const counted = [](int rank, const Counts& sent, const Counts& received) {
+    auto with = report(7, "all_to_all_v of float32");
+    with.rank = rank;
+    with.send_counts = sent;
+    with.recv_counts = received;
+    return with;
+  };
+  auto const first = counted(0, {0, 1, 2}, {0, 3, 4}), second = counted(1, {3, 0, 5}, {1, 0, 6});
+  for (std::uint64_t const last : {2, 9}) {
+    auto const third = counted(2, {4, 6, 0}, {last, 5, 0});
+    for (std::vector<protocol::CallReport> const& order :
+         {std::vector{first, second, third}, std::vector{third, second, first}}) {
+      CallComparison calls;
+      CHECK_FALSE(calls.add(order[0].rank, order[0], roster));
+      CHECK_FALSE(calls.add(order[1].rank, order[1], roster));
+      auto const failure = calls.add(order[2].rank, order[2], roster);
+      REQUIRE(failure.has_value() == (last == 9));
+      if (!failure) continue;
+      CHECK(failure->code == ErrorCode::usage);
+      CHECK(has(failure->text, "rank 0 (host h0, GPU 0000:00:00.0) sends 2 elements to rank 2 (host h2"));
+      CHECK(has(failure->text, "whose recv_counts has 9"));
+    }
+  }
+}
+
 TEST_CASE("a rank that reports without end does not exhaust rank 0's memory") {
   auto const roster = ControlPlaneFixture::make_roster(3);
   CallComparison calls;

@@ -86,10 +86,11 @@ TEST_CASE("each operation is one NCCL call, or several calls in one NCCL group")
   CHECK(nccl_count("fake_nccl_depth") == 0);
 }
 
-TEST_CASE("ranks whose counts of an all_to_all_v differ get an error before NCCL starts") {
+TEST_CASE("on NCCL, rank 0 compares the counts of an all_to_all_v, also in a group") {
+  bool const in_group = GENERATE(false, true);
   Fakes const fakes;
   ControlPlaneFixture fixture(2);
-  auto const thrown = fixture.run_on_all([&](int rank, control::ControlPlane&) {
+  auto const thrown = fixture.run_on_all([&](int rank, control::ControlPlane& plane) {
     auto const gpu = detail::open_gpu("", 0, "rank");
     Communicator world(gpu->world(
         detail::CommunicatorGroup(make_connected_context(fixture, rank, 60s), "world"), Deadline(60s)));
@@ -97,14 +98,20 @@ TEST_CASE("ranks whose counts of an all_to_all_v differ get an error before NCCL
     std::vector<float> out(rank == 0 ? 4 : 5);
     using Counts = std::vector<std::size_t>;
     world.all_to_all_v(in, std::span(out).first(4), Counts{2, 2}, Counts{2, 2});
-    // Rank 0 sends 1 element to rank 1, which expects 2.
-    if (rank == 0) return world.all_to_all_v(in, out, Counts{3, 1}, Counts{3, 1});
-    world.all_to_all_v(in, out, Counts{1, 3}, Counts{2, 3});
+    auto const exchange = [&] {
+      // Rank 0 sends 1 element to rank 1, which expects 2.
+      if (rank == 0) return world.all_to_all_v(in, out, Counts{3, 1}, Counts{3, 1});
+      world.all_to_all_v(in, out, Counts{1, 3}, Counts{2, 3});
+    };
+    in_group ? world.grouped(exchange) : exchange();
+    for (int i = 0; i < 6000 && !plane.failed(); ++i) std::this_thread::sleep_for(10ms);
+    plane.check();
   });
-  REQUIRE(thrown[1]);
+  REQUIRE((thrown[0] && thrown[1]));
   CHECK(thrown[1]->code() == ErrorCode::usage);
-  CHECK(has(thrown[1]->what(), "all_to_all_v on communicator 'world', rank 1"));
-  CHECK(has(thrown[1]->what(), "sends 1 elements to this rank, whose recv_counts has 2"));
+  CHECK(has(thrown[1]->what(), " on communicator 'world', all_to_all_v of float32: rank 0 (host "));
+  CHECK(has(thrown[1]->what(), "sends 1 elements to rank 1 (host h1"));
+  CHECK(has(thrown[1]->what(), "whose recv_counts has 2"));
 }
 
 TEST_CASE("no operation waits for its stream, except barrier and synchronize") {
