@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream_queues.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -18,9 +19,15 @@
 namespace stream_queues {
 namespace {
 
+struct Work {
+  std::function<bool()> run;  // false: it cannot run yet
+  bool is_polled = false;
+};
+
 struct Queue {
-  std::deque<std::function<bool()>> work;
-  std::thread::id thread;  // the last that enqueued
+  std::deque<Work> work;
+  std::thread::id thread;   // the last that enqueued
+  std::uint64_t speed = 0;  // the fastest stream whose work can run goes first
 };
 
 /// A position in a queue.
@@ -32,15 +39,16 @@ using PositionPointer = std::shared_ptr<Position>;
 
 // Guards all variables. Never destroyed: a job may be a static object.
 std::mutex mutex;
-auto& queues = *new std::map<void*, std::shared_ptr<Queue>>;
-auto& destroyed = *new std::vector<std::shared_ptr<Queue>>;  // streams that had work left
+auto& queues = *new std::vector<std::shared_ptr<Queue>>;  // in the order of first use
+auto& queue_by_stream = *new std::map<void*, std::shared_ptr<Queue>>;
 auto& recorded = *new std::map<void*, PositionPointer>;
 
 /// The random choices of one seed.
 struct Choices {
   std::string seed;
   std::mt19937_64 random;
-  std::uint64_t eager_percent = 0;  // of calls after which some work runs
+  std::uint64_t eager_percent = 0;   // of calls after which some work runs
+  std::uint64_t change_percent = 0;  // of choices before which a stream's speed changes
 };
 auto& choices = *new Choices;
 
@@ -55,7 +63,7 @@ bool is_random() {
   if (seed != choices.seed) {
     auto const number = std::strtoull(seed.c_str(), nullptr, 10);
     auto const rank = std::strtoull(fake_cuda::get_env("RANK").c_str(), nullptr, 10);
-    choices = {seed, std::mt19937_64(number * 1000 + rank), number % 4 * 25};
+    choices = {seed, std::mt19937_64(number * 1000 + rank), number % 4 * 25, number % 3 * 30 + 2};
   }
   return !seed.empty() && !is_late();
 }
@@ -63,28 +71,32 @@ bool is_random() {
 std::uint64_t choose(std::uint64_t below) { return choices.random() % below; }
 
 std::shared_ptr<Queue>& queue_of(void* stream) {
-  auto& queue = queues[stream != nullptr ? stream : &default_stream];
-  if (!queue) queue = std::make_shared<Queue>();
+  auto& queue = queue_by_stream[stream != nullptr ? stream : &default_stream];
+  if (!queue) queues.push_back(queue = std::make_shared<Queue>());
   return queue;
 }
 
 /// Does the queue's first work, unless it has none or that cannot run yet.
 bool step(Queue& queue) {
-  if (queue.work.empty() || !queue.work.front()()) return false;
+  if (queue.work.empty() || !queue.work.front().run()) return false;
   queue.work.pop_front();
   return true;
 }
 
-/// The first work of a random queue of those whose first work can run.
+/// The first work of the fastest stream that has some that can run. Now and then a stream's speed changes, so
+/// that with some seeds one stream stays far behind the others.
 bool step_any() {
   std::vector<Queue*> all;
-  for (const auto& [stream, queue] : queues)
+  for (const auto& queue : queues)
     if (!queue->work.empty()) all.push_back(queue.get());
-  for (const auto& queue : destroyed)
-    if (!queue->work.empty()) all.push_back(queue.get());
-  auto const first = all.empty() ? 0 : choose(all.size());
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (step(*all[(first + i) % all.size()])) return true;
+  for (Queue* const queue : all)
+    if (queue->speed == 0 || choose(100) < choices.change_percent) queue->speed = 1 + choose(1000);
+  std::sort(all.begin(), all.end(), [](const Queue* a, const Queue* b) { return a->speed > b->speed; });
+  for (Queue* const queue : all) {
+    if (step(*queue)) return true;
+    // What other ranks take part in takes a while, in which slower streams should not catch up.
+    if (queue->work.front().is_polled && choose(20) != 0) return false;
+  }
   return false;
 }
 
@@ -94,9 +106,9 @@ void run_some() {
   }
 }
 
-void push(void* stream, std::function<bool()> work) {
+void push(void* stream, std::function<bool()> work, bool is_polled = false) {
   auto& queue = *queue_of(stream);
-  queue.work.push_back(std::move(work));
+  queue.work.push_back({std::move(work), is_polled});
   queue.thread = std::this_thread::get_id();
   has_enqueued = true;
   run_some();
@@ -104,7 +116,7 @@ void push(void* stream, std::function<bool()> work) {
 
 PositionPointer push_position(const std::shared_ptr<Queue>& queue) {
   auto position = std::make_shared<Position>(Position{queue, queue->work.empty()});
-  if (!position->is_reached) queue->work.push_back([position] { return position->is_reached = true; });
+  if (!position->is_reached) queue->work.push_back({[position] { return position->is_reached = true; }});
   return position;
 }
 
@@ -160,7 +172,7 @@ void enqueue(void* stream, std::function<void()> work) {
 bool enqueue_polled(void* stream, std::function<bool()> poll) {
   if (runs_at_once()) return false;
   std::lock_guard const lock(mutex);
-  push(stream, std::move(poll));
+  push(stream, std::move(poll), true);
   return true;
 }
 
@@ -179,10 +191,8 @@ void wait_event(void* stream, void* event) {
 void destroy(void* handle) {
   std::lock_guard const lock(mutex);
   recorded.erase(handle);
-  auto const found = queues.find(handle);
-  if (found == queues.end()) return;
-  if (!found->second->work.empty()) destroyed.push_back(std::move(found->second));
-  queues.erase(found);
+  queue_by_stream.erase(handle);
+  std::erase_if(queues, [](const auto& queue) { return queue.use_count() == 1 && queue->work.empty(); });
 }
 
 bool event_is_done(void* event) {
@@ -208,12 +218,8 @@ bool finish_all() {
   std::vector<PositionPointer> ends;
   {
     std::lock_guard const lock(mutex);
-    std::erase_if(destroyed, [](const auto& queue) { return queue->work.empty(); });
-    const auto add = [&ends](const std::shared_ptr<Queue>& queue) {
+    for (const auto& queue : queues)
       if (queue->thread == std::this_thread::get_id()) ends.push_back(push_position(queue));
-    };
-    for (const auto& [stream, queue] : queues) add(queue);
-    for (const auto& queue : destroyed) add(queue);
   }
   bool waited = false;
   for (const auto& end : ends) waited = finish(end) || waited;

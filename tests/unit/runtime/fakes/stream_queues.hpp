@@ -3,8 +3,10 @@
 // the host order work.
 //   by default            each call does its work at once
 //   FAKE_CUDA=late        as late as a GPU may: when the host waits for it
-//   FAKE_CUDA_SEED=N      in a random order that N decides: each call that enqueues does some work of random
-//                         streams, and a host that waits does work of random streams until its own is done
+//   FAKE_CUDA_SEED=N      in a random order that N decides: each stream has a random speed, which changes;
+//                         each call that enqueues does some work, and a host that waits does work of all
+//                         streams until its own is done
+// With several ranks the order depends on when they meet, too, so a seed does not repeat it exactly.
 // So with some seeds a program gives a wrong result if it lacks an event or a wait. The streams that a
 // program creates are non-blocking, so nothing orders them and the default stream. Ranks may be threads: each
 // thread has a default stream of its own. Thread-safe.
