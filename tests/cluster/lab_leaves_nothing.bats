@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # However a lab ends, no process, network link, mount, namespace, cgroup or folder of it remains.
 #
-# Each test runs in a pid, network and mount namespace that represents the whole machine, so that other
-# activity does not show in the listings that are compared.
+# Each test runs in a pid, network and mount namespace that represents the whole machine, with an empty list of
+# named network namespaces, so that other activity (a chaos job) does not show in the listings that are compared.
 
 load setup
 
@@ -13,6 +13,9 @@ on_a_quiet_machine() {
   export MUSTER_LAB=$NAME
   declare -f listing nothing_is_left down_and_nothing_left until_true shows_up step_runs in_foreground "$1" >"$BATS_TEST_TMPDIR/machine"
   cat >>"$BATS_TEST_TMPDIR/machine" <<END
+mkdir -p /run/netns
+umount --lazy /run/netns 2>/dev/null || true  # with the namespaces of others below it
+mount -t tmpfs netns /run/netns
 before=\$(listing)
 $1
 END
@@ -47,7 +50,7 @@ until_true() {
   local end=$((SECONDS + 60))
   until "$@" >/dev/null 2>&1; do
     ((SECONDS < end)) || { echo "not within the time: $*" && "$@"; }
-    sleep 0.1
+    sleep 0.02
   done
 }
 
@@ -65,10 +68,10 @@ step_runs() { [[ $("$LAB_COMMAND" exec squeue -h -s | wc -l) -gt 0 ]]; }
 # in_foreground SCRIPT: runs it like a terminal, in its own process group that receives Ctrl-C. Sets $group to
 # its id. Returns once it handles Ctrl-C.
 in_foreground() {
-  setsid env --default-signal=INT,QUIT bash -c "$1" >"$BATS_TEST_TMPDIR/foreground" 2>&1 &
+  rm -f "$BATS_TEST_TMPDIR/started"
+  setsid env --default-signal=INT,QUIT bash -c ": >'$BATS_TEST_TMPDIR/started'; $1" >"$BATS_TEST_TMPDIR/foreground" 2>&1 &
   group=$!
-  local tries=4000
-  until [[ $(tr '\0' ' ' <"/proc/$group/cmdline") == "bash -c "* ]] || ((--tries == 0)); do sleep 0.005; done
+  until_true test -e "$BATS_TEST_TMPDIR/started"
 }
 
 after_down() {
