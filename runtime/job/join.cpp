@@ -7,6 +7,7 @@
 #include <charconv>
 #include <iterator>
 
+#include "job/variable_check.hpp"
 #include "launcher/local_hello.hpp"
 #include "log.hpp"
 #include "repeat_error.hpp"
@@ -63,8 +64,15 @@ void select_bootstrap(JobState& state, const Deadline& deadline) {
   log::set_rank(state.context->rank);
 }
 
-// An error here is put into the record, so that every rank reports it instead of waiting. The deadline leaves
-// time for that also when the GPU does not respond.
+// An error here is put into the record, so that every rank reports it instead of waiting.
+void check_variables(JoinRecord& mine) {
+  auto const wrong = describe_wrong_variable(bootstrap::get_env);
+  if (!wrong) return;
+  mine.error = bootstrap::describe_rank(mine.hello) + ": " + *wrong;
+  mine.error_code = ErrorCode::environment;
+}
+
+// The same for an error here. The deadline leaves time for that also when the GPU does not respond.
 void take_gpu(JobState& state, JoinRecord& mine, const Deadline& deadline) {
   bool const wanted = state.options.device == Device::cuda ||
                       (state.options.device == Device::automatic && !mine.hello.gpu.empty());
@@ -92,7 +100,8 @@ JoinRecord describe_this_rank(JobState& state, const Deadline& deadline) {
   mine.network = bootstrap::network_namespace();
   mine.addresses = bootstrap::own_addresses();
   mine.hello.address = mine.addresses.front();
-  take_gpu(state, mine, deadline);
+  check_variables(mine);
+  if (mine.error.empty()) take_gpu(state, mine, deadline);
   mine.inventory = bootstrap::read_host_inventory({mine.on_gpu || state.collects_findings,
                                                    state.bootstrap->size() > 1, state.bootstrap->local_rank(),
                                                    mine.on_gpu ? mine.hello.gpu : std::string()});

@@ -2,11 +2,15 @@
 // Selects the kernels for this processor.
 #include "compute/cpu/kernels.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <string_view>
 
 #include "compute/cpu/kernel_dispatch.hpp"
+#include "muster/error.hpp"
 
 MUSTER_DECLARE_KERNEL_SET(baseline)
 #ifdef MUSTER_KERNELS_X86
@@ -70,7 +74,11 @@ const Kernels<Real>* find_kernels(const char* instruction_set) {
 template <typename Real>
 const Kernels<Real>& kernels() {
   static const Kernels<Real>* const best = [] {
-    if (const char* requested = std::getenv("MUSTER_ISA")) {
+    if (const char* requested = std::getenv("MUSTER_ISA"); requested != nullptr && *requested != '\0') {
+      const std::string_view name = requested;
+      if (name != "baseline" && name != "avx2" && name != "avx512")
+        throw Error(ErrorCode::usage,
+                    fmt::format("MUSTER_ISA is '{}': must be baseline, avx2 or avx512", name));
       if (const auto* set = find_kernels<Real>(requested)) return set;
     }
     for (const char* name : {"avx512", "avx2"}) {

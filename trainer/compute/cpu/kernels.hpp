@@ -76,6 +76,7 @@ struct Kernels {
 
 /// The best kernels that this processor can run. The environment variable MUSTER_ISA=baseline|avx2|avx512
 /// selects lower ones.
+/// @throws Error(ErrorCode::usage) when that variable has another value.
 template <typename Real>
 const Kernels<Real>& kernels();
 /// The kernels for that instruction set. Null when they were not built or this processor cannot run them.
