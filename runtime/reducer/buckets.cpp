@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reducer/buckets.hpp"
 
+#include <algorithm>
+
 #include "reducer/arithmetic.hpp"
 
 namespace muster::detail {

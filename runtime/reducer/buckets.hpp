@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -29,23 +27,14 @@ std::vector<Bucket> cut_buckets(std::span<const std::size_t> sizes, std::size_t 
 /// The same, with Bucket::memory set.
 std::vector<Bucket> make_buckets(Gradients gradients, std::size_t bucket_bytes, std::size_t element_size);
 
-/// A range of a bucket's elements.
-struct BucketRange {
-  std::size_t begin = 0;
-  std::size_t end = std::numeric_limits<std::size_t>::max();
-};
-
-/// Calls use(elements, their offset in `range`) for each piece of the bucket's memory: once if the memory is
-/// contiguous, else for each gradient that is not empty. T: the gradients' type, or std::byte, which `range`
-/// counts then.
+/// Calls use(elements, the number of elements before them) for each piece of the bucket's memory: once if the
+/// memory is contiguous, else for each gradient that is not empty. T: the gradients' type, or std::byte.
 template <typename T, typename Use>
-void for_each_piece(const Bucket& bucket, Gradients gradients, Use use, BucketRange range = {}) {
+void for_each_piece(const Bucket& bucket, Gradients gradients, Use use) {
   std::size_t at = 0;
   auto const use_memory = [&](std::span<std::byte> bytes) {
     std::span const elements(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T));
-    auto const begin = std::max(at, range.begin);
-    auto const end = std::min(at + elements.size(), range.end);
-    if (begin < end) use(elements.subspan(begin - at, end - begin), begin - range.begin);
+    if (!elements.empty()) use(elements, at);
     at += elements.size();
   };
   if (!bucket.memory.empty()) return use_memory(bucket.memory);

@@ -33,15 +33,10 @@ struct ReductionParts {
   std::unique_ptr<Arithmetic> arithmetic;
 };
 
-/// One of the next three, according to the options.
 std::unique_ptr<BucketReduction> make_reduction(ReductionParts parts, const ReducerOptions& options);
-/// By an all-reduce of the communicator.
-std::unique_ptr<BucketReduction> make_plain_reduction(ReductionParts parts, Reduction reduction);
-/// For ReducerOptions::bfloat16.
-std::unique_ptr<BucketReduction> make_bfloat16_reduction(ReductionParts parts, Reduction reduction);
 /// Bytes that make_tree_reduction() allocates on `rank` of `ranks`.
 std::size_t tree_reduction_bytes(std::span<const Bucket> buckets, std::uint64_t chunks, int rank, int ranks);
-/// For ReducerOptions::chunks.
+/// make_reduction() for ReducerOptions::chunks.
 std::unique_ptr<BucketReduction> make_tree_reduction(ReductionParts parts, Reduction reduction,
                                                      std::uint64_t chunks);
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 
 #include "muster/types.hpp"
 
@@ -17,8 +18,12 @@ class HostAllReduce {
   /// @throws Error(ErrorCode::usage) when a rank of this host makes another call.
   virtual void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                           std::uint64_t digest) = 0;
-  /// True if each result is computed at once, from all ranks' elements in their order.
-  virtual bool adds_in_rank_order() const noexcept { return false; }
+  /// An all_reduce of bfloat16 from and to float32; see CommunicatorBackend::converts_to_bfloat16().
+  virtual bool converts_to_bfloat16() const noexcept { return false; }
+  virtual void all_reduce_as_bfloat16(const float* /*in*/, float* /*out*/, std::size_t /*count*/,
+                                      Reduction /*op*/, std::uint64_t /*digest*/) {
+    throw std::logic_error("this all-reduce does not convert");
+  }
   /// Returns when every rank has called it.
   virtual void barrier(std::uint64_t digest) {
     std::int8_t nothing = 0;

@@ -49,7 +49,7 @@ struct Max {
 };
 
 template <typename T>
-void divide_all(T* values, std::size_t count, int ranks) {
+[[gnu::always_inline]] inline void divide_all(T* values, std::size_t count, int ranks) {
   if constexpr (std::is_floating_point_v<T>) {
     // Faster, and with the same bits: the factor is exact.
     if (std::has_single_bit(static_cast<unsigned>(ranks))) {
@@ -66,24 +66,31 @@ void divide_all(T* values, std::size_t count, int ranks) {
   }
 }
 
-// How elements are stored, and the type in which they are reduced.
+// How elements are stored, and the type in which they are reduced. load() returns the elements in that type,
+// which it may write to the buffer.
 template <typename T>
 struct Plain {
   using Stored = T;
   using Worked = T;
-  static void load(const T* from, T* to, std::size_t count) { std::memcpy(to, from, count * sizeof(T)); }
+  static const T* load(const T* from, T*, std::size_t) { return from; }
   static void store(const T* from, T* to, std::size_t count) { std::memcpy(to, from, count * sizeof(T)); }
 };
 struct Bfloat16 {
   using Stored = std::uint16_t;
   using Worked = float;
-  static void load(const Stored* from, float* to, std::size_t n) { bfloat16_to_float(from, to, n); }
+  static const float* load(const Stored* from, float* buffer, std::size_t n) {
+    bfloat16_to_float(from, buffer, n);
+    return buffer;
+  }
   static void store(const float* from, Stored* to, std::size_t n) { float_to_bfloat16(from, to, n); }
 };
 struct Half {
   using Stored = std::uint16_t;
   using Worked = float;
-  static void load(const Stored* from, float* to, std::size_t n) { half_to_float(from, to, n); }
+  static const float* load(const Stored* from, float* buffer, std::size_t n) {
+    half_to_float(from, buffer, n);
+    return buffer;
+  }
   static void store(const float* from, Stored* to, std::size_t n) { float_to_half(from, to, n); }
 };
 
@@ -93,27 +100,49 @@ const typename Format::Stored* operand(std::span<const void* const> operands, st
 }
 
 template <typename Op, typename Format, typename Out>
-void reduce_blocks(void* to, std::span<const void* const> operands, std::size_t count, int divisor) {
+[[gnu::always_inline]] inline void reduce_blocks_loop(void* to, std::span<const void* const> operands,
+                                                      std::size_t count, int divisor) {
   using Worked = typename Format::Worked;
-  constexpr bool plain = std::is_same_v<Worked, typename Format::Stored>;
   auto* const out = static_cast<typename Out::Stored*>(to);
-  std::array<Worked, block> sum;
-  std::array<Worked, block> wide;
+  std::array<Worked, block> sum, first_buffer, buffer;
   for (std::size_t at = 0; at < count; at += block) {
     std::size_t const length = std::min(block, count - at);
-    Format::load(operand<Format>(operands, 0) + at, sum.data(), length);
+    auto const load = [&](std::size_t index, Worked* converted) {
+      return Format::load(operand<Format>(operands, index) + at, converted, length);
+    };
+    const Worked* const first = load(0, first_buffer.data());
+    if (operands.size() == 1) std::memcpy(sum.data(), first, length * sizeof(Worked));
     for (std::size_t r = 1; r < operands.size(); ++r) {
-      const auto* const next = operand<Format>(operands, r) + at;
-      if constexpr (plain) {
+      const Worked* const next = load(r, buffer.data());
+      // Two loops, for the compiler vectorizes neither of them with a choice of pointers.
+      if (r == 1)
+        for (std::size_t i = 0; i < length; ++i) sum[i] = Op::apply(first[i], next[i]);
+      else
         for (std::size_t i = 0; i < length; ++i) sum[i] = Op::apply(sum[i], next[i]);
-      } else {
-        Format::load(next, wide.data(), length);
-        for (std::size_t i = 0; i < length; ++i) sum[i] = Op::apply(sum[i], wide[i]);
-      }
     }
     if (divisor > 1) divide_all(sum.data(), length, divisor);
     Out::store(sum.data(), out + at, length);
   }
+}
+
+#if defined(__x86_64__)
+bool const has_avx2 = __builtin_cpu_supports("avx2") != 0;
+
+template <typename Op, typename Format, typename Out>
+[[gnu::target("avx2")]] void reduce_blocks_avx2(void* to, std::span<const void* const> operands,
+                                                std::size_t count, int divisor) {
+  reduce_blocks_loop<Op, Format, Out>(to, operands, count, divisor);
+}
+#else
+constexpr bool has_avx2 = false;
+template <typename Op, typename Format, typename Out>
+void reduce_blocks_avx2(void*, std::span<const void* const>, std::size_t, int) {}
+#endif
+
+template <typename Op, typename Format, typename Out>
+void reduce_blocks(void* to, std::span<const void* const> operands, std::size_t count, int divisor) {
+  if (has_avx2) return reduce_blocks_avx2<Op, Format, Out>(to, operands, count, divisor);
+  reduce_blocks_loop<Op, Format, Out>(to, operands, count, divisor);
 }
 
 template <typename Call>

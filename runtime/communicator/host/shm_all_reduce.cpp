@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "communicator/host/float16_convert.hpp"
 #include "communicator/host/nontemporal_copy.hpp"
 #include "communicator/host/reduce_elements.hpp"
 
@@ -24,6 +25,9 @@ constexpr std::size_t cached_total_bytes = 32u << 20;
 // of two. Where ranks share cores a synchronization is a context switch.
 constexpr std::size_t short_bytes = 8u << 10;
 constexpr std::size_t short_bytes_on_shared_cores = 32u << 10;
+
+// Bytes that are reduced at once: they stay in the L1 cache while the result is copied.
+constexpr std::size_t step = 8u << 10;
 
 std::size_t last_level_cache_bytes() {
   auto const bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -101,16 +105,19 @@ void ShmAllReduce::copy_to_slot(std::byte* to, const std::byte* from, std::size_
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
+std::size_t ShmAllReduce::slice_begin(std::size_t bytes, int rank) const {
+  auto const ranks = static_cast<std::size_t>(ranks_);
+  auto const slice = ((bytes + ranks - 1) / ranks + cache_line - 1) / cache_line * cache_line;
+  return std::min(bytes, static_cast<std::size_t>(rank) * slice);
+}
+
 // Each rank copies all but its own slice into its buffer, reduces its own slice of all ranks, and writes the
 // result into the gap of its buffer, from where the other ranks copy it.
 void ShmAllReduce::reduce_chunk(const std::byte* in, std::byte* out, std::size_t count, DataType type,
                                 Reduction op) {
   begin_round();
   auto const bytes = count * size_of(type);
-  auto const ranks = static_cast<std::size_t>(ranks_);
-  // Slices end on cache lines.
-  auto const slice = ((bytes + ranks - 1) / ranks + cache_line - 1) / cache_line * cache_line;
-  auto const begin = [&](int rank) { return std::min(bytes, static_cast<std::size_t>(rank) * slice); };
+  auto const begin = [&](int rank) { return slice_begin(bytes, rank); };
   auto const own = begin(rank_);
   auto const own_end = begin(rank_ + 1);
   std::byte* const mine = slot(rank_);
@@ -120,8 +127,6 @@ void ShmAllReduce::reduce_chunk(const std::byte* in, std::byte* out, std::size_t
   post();
   await_all();
 
-  // Steps are small enough to stay in the L1 cache while the result is written to `out` and to the buffer.
-  constexpr std::size_t step = 8u << 10;
   for (std::size_t at = own; at < own_end; at += step) {
     auto const length = std::min(step, own_end - at);
     for (int r = 0; r < ranks_; ++r)
@@ -135,6 +140,41 @@ void ShmAllReduce::reduce_chunk(const std::byte* in, std::byte* out, std::size_t
     int const r = (rank_ + i) % ranks_;
     wait_.until(line(r).sequence, sequence_);
     std::memcpy(out + begin(r), slot(r) + begin(r), begin(r + 1) - begin(r));
+  }
+}
+
+void ShmAllReduce::all_reduce_as_bfloat16(const float* in, float* out, std::size_t count, Reduction op,
+                                          std::uint64_t digest) {
+  digest_ = digest;
+  auto const chunk = cached_slot_bytes / size_of(DataType::bfloat16);
+  for (std::size_t at = 0; at < count; at += chunk)
+    reduce_chunk_as_bfloat16(in + at, out + at, std::min(chunk, count - at), op);
+}
+
+// As reduce_chunk(). The numbers are rounded on their way to the buffer, also those of the rank's own slice,
+// and the buffers are so short that they stay in the cache.
+void ShmAllReduce::reduce_chunk_as_bfloat16(const float* in, float* out, std::size_t count, Reduction op) {
+  begin_round();
+  constexpr auto type = DataType::bfloat16;
+  auto const elements = [&](int rank) { return reinterpret_cast<std::uint16_t*>(slot(rank)); };
+  auto const begin = [&](int rank) { return slice_begin(count * size_of(type), rank) / size_of(type); };
+  std::uint16_t* const mine = elements(rank_);
+  float_to_bfloat16(in, mine, count);
+  post();
+  await_all();
+
+  auto const own_end = begin(rank_ + 1);
+  for (std::size_t at = begin(rank_); at < own_end; at += step / size_of(type)) {
+    auto const length = std::min(step / size_of(type), own_end - at);
+    for (int r = 0; r < ranks_; ++r) operands_[static_cast<std::size_t>(r)] = elements(r) + at;
+    reduce_elements(mine + at, operands_, length, type, op, ranks_);
+    bfloat16_to_float(mine + at, out + at, length);
+  }
+  post();
+  for (int i = 1; i < ranks_; ++i) {
+    int const r = (rank_ + i) % ranks_;
+    wait_.until(line(r).sequence, sequence_);
+    bfloat16_to_float(elements(r) + begin(r), out + begin(r), begin(r + 1) - begin(r));
   }
 }
 

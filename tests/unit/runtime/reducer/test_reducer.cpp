@@ -254,6 +254,31 @@ TEST_CASE("bfloat16 gradients are added in float32 and rounded once") {
   CHECK(reducer.last_step().bytes == 25136 * 2);
 }
 
+TEST_CASE("float32 gradients that are sent as bfloat16 are rounded, added in rank order, and rounded") {
+  auto world = job().host_world();
+  auto const ranks = static_cast<std::uint64_t>(world.size());
+  for (bool const own_memory : {true, false}) {
+    std::vector<std::vector<float>> scattered;
+    std::vector<std::span<float>> gradients;
+    for (auto const size : sizes) scattered.emplace_back(size);
+    for (auto& gradient : scattered) gradients.emplace_back(gradient);
+    ReducerOptions const options{.reduction = Reduction::sum, .bucket_bytes = 30000, .bfloat16 = true};
+    auto reducer = own_memory ? Reducer(world, sizes, options) : Reducer(world, gradients, options);
+    compute(reducer, 3);
+    reducer.finish();
+    for (std::size_t p = 0; p < sizes.size(); ++p) {
+      std::vector<float> sum(sizes[p]);
+      for (std::uint64_t rank = 0; rank < ranks; ++rank) {
+        auto const values = make_gradient(rank, p, 3);
+        for (std::size_t i = 0; i < sum.size(); ++i)
+          sum[i] += ranks == 1 ? values[i] : static_cast<float>(bfloat16(values[i]));
+      }
+      for (std::size_t i = 0; i < sum.size(); ++i)
+        REQUIRE(reducer.gradient(p)[i] == (ranks == 1 ? sum[i] : static_cast<float>(bfloat16(sum[i]))));
+    }
+  }
+}
+
 TEST_CASE("the deterministic mode gives the bits of the tree over chunks, whatever the number of ranks") {
   auto world = job().host_world();
   for (std::uint64_t const chunks : {1ull, 2ull, 3ull, 7ull, 8ull, 12ull}) {
