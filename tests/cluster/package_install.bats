@@ -45,7 +45,7 @@ package() { echo "$PACKAGES/$1"_*.deb; }
 field() { dpkg-deb --field "$(package "$1")" "$2"; }
 # changed: lists the files that changed, except for the records of dpkg and its triggers.
 changed() {
-  machine find "$MACHINE/overlay/changes" ! -type d -printf '%P\n' | grep -vE '^var/(lib/dpkg|log|cache)/|^etc/ld\.so\.cache$' | sort
+  machine find "$MACHINE/overlay/changes" ! -type d -printf '%P\n' | grep -vE '^var/(lib/dpkg|log|cache)/|^root/\.cache/|^etc/ld\.so\.cache$' | sort
 }
 # slurm_series: prints the major and minor version of this machine's Slurm, from its package.
 slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plugins | grep -oE '^[0-9]+\.[0-9]+'; }
