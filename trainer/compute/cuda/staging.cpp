@@ -15,8 +15,7 @@ void Staging::reserve_buffers(std::size_t buffers) {
 }
 
 void Staging::reallocate(std::size_t bytes) {
-  for (const auto& copy_done : copy_done_) copy_done->synchronize();
-  gpu_.free(device_);
+  gpu_.free(device_);  // waits for the copies
   device_ = gpu_.allocate(bytes);
   host_ = std::make_unique<PinnedMemory>(gpu_, copy_done_.size() * bytes);
   capacity_ = bytes;
