@@ -4,12 +4,15 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "catch.hpp"
 #include "compute/cpu/cpu_compute.hpp"
 #include "compute/cuda/kernels/mma.cuh"
 #include "muster/philox.hpp"
+#include "run_with_ptx.hpp"
 
 namespace fake_gpu {
 
@@ -20,9 +23,24 @@ constexpr double half_unit = 0x1p-8;
 /// Shared memory for a sum over a block.
 constexpr std::size_t warps_bytes = 32 * sizeof(double);
 
-template <typename... Parameters, typename... Arguments>
-void run(void (*kernel)(Parameters...), const Launch& how, Arguments... arguments) {
-  launch(how, [&] { kernel(static_cast<Parameters>(arguments)...); });
+/// What run() takes for a kernel's parameter: a span for an array that the kernel writes.
+template <typename Parameter>
+struct ArgumentFor {
+  using Type = Parameter;
+};
+template <typename Value>
+requires(!std::is_const_v<Value>) struct ArgumentFor<Value*> {
+  using Type = std::span<Value>;
+};
+
+template <typename... Parameters>
+void run(void (*kernel)(Parameters...), const Launch& how,
+         std::type_identity_t<typename ArgumentFor<Parameters>::Type>... arguments) {
+  if constexpr (runs_ptx) {
+    run_with_ptx(kernel, how, arguments...);
+  } else {
+    launch(how, [&] { kernel(to_parameter(arguments)...); });
+  }
 }
 
 inline Bf16 rounded(double value) { return muster::compute::cuda::narrow(static_cast<float>(value)); }

@@ -45,7 +45,7 @@ struct Forward {
 Forward forward(const Sizes& s, const std::vector<Bf16>& qkv, bool reverse_order = false) {
   Forward result{std::vector<Bf16>(s.rows() * s.width()), std::vector<float>(s.sums())};
   run(muster_attention, s.launch(query_rows, attention_forward_bytes, reverse_order), s.length, qkv.data(),
-      result.out.data(), result.log_sum.data());
+      result.out, result.log_sum);
   return result;
 }
 
@@ -54,9 +54,9 @@ std::vector<Bf16> backward(const Sizes& s, const std::vector<Bf16>& qkv, const F
   std::vector<Bf16> d_qkv(qkv.size(), rounded(777));
   std::vector<float> dots(s.sums());
   run(muster_attention_queries_backward, s.launch(tile_rows, attention_queries_bytes, reverse_order),
-      s.length, qkv.data(), saved.out.data(), saved.log_sum.data(), d_out.data(), d_qkv.data(), dots.data());
+      s.length, qkv.data(), saved.out.data(), saved.log_sum.data(), d_out.data(), d_qkv, dots);
   run(muster_attention_keys_backward, s.launch(tile_rows, attention_keys_bytes, reverse_order), s.length,
-      qkv.data(), saved.log_sum.data(), d_out.data(), dots.data(), d_qkv.data());
+      qkv.data(), saved.log_sum.data(), d_out.data(), dots.data(), d_qkv);
   return d_qkv;
 }
 

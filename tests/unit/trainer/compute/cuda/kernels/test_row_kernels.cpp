@@ -41,8 +41,8 @@ Norm normalize(int rows, int width, const std::vector<Bf16>& x, const std::vecto
   Norm norm{x, x, std::vector<float>(static_cast<std::size_t>(rows)), {}};
   norm.rstd = norm.mean;
   run(muster_layer_norm, {{groups(static_cast<std::size_t>(rows), norm_warps)}, norm_threads}, rows, width,
-      x.data(), addend.empty() ? nullptr : addend.data(), norm.sum.data(), gain.data(), bias.data(),
-      norm.out.data(), norm.mean.data(), norm.rstd.data());
+      x.data(), addend.empty() ? nullptr : addend.data(), norm.sum, gain.data(), bias.data(), norm.out,
+      norm.mean, norm.rstd);
   return norm;
 }
 
@@ -57,10 +57,10 @@ NormGradient normalize_backward(int rows, int width, const std::vector<Bf16>& ga
   NormGradient result{d_x, std::vector<float>(size), std::vector<float>(size)};
   std::vector<float> partial(blocks * 2 * size);
   run(muster_layer_norm_backward, {{blocks}, norm_threads, sizes::norm_backward_bytes(width), reverse_order},
-      rows, width, norm.sum.data(), gain.data(), norm.mean.data(), norm.rstd.data(), d_out.data(),
-      result.d_x.data(), partial.data());
+      rows, width, norm.sum.data(), gain.data(), norm.mean.data(), norm.rstd.data(), d_out.data(), result.d_x,
+      partial);
   run(muster_sum_parts, {{groups(2 * size, 32)}, column_threads, column_sums_bytes, reverse_order}, blocks,
-      2 * width, width, partial.data(), result.d_gain.data(), result.d_bias.data());
+      2 * width, width, partial.data(), result.d_gain, result.d_bias);
   return result;
 }
 
@@ -148,9 +148,9 @@ TEST_CASE("column sums are right for any number of rows and parts", "[gpu kernel
     std::vector<float> partial(static_cast<std::size_t>(parts) * columns), out(columns);
     run(muster_column_parts,
         {{groups(columns, 256), static_cast<unsigned>(parts)}, column_threads, column_sums_bytes}, rows,
-        width, x.data(), partial.data());
+        width, x.data(), partial);
     run(muster_sum_parts, {{groups(columns, 32)}, column_threads, column_sums_bytes}, parts, width, width,
-        partial.data(), out.data(), nullptr);
+        partial.data(), out, {});
     std::vector<double> expected(columns);
     const auto values = exact(x);
     for (std::size_t i = 0; i < values.size(); ++i) expected[i % columns] += values[i];
@@ -166,7 +166,7 @@ TEST_CASE("embeddings and their gradients agree with the CPU's", "[gpu kernels]"
   const auto table = random_bf16(vocabulary * columns, 1), positions = random_bf16(length * columns, 2);
   std::vector<Bf16> out(rows * columns);
   run(muster_embed, {{groups(rows * columns / 8, 256)}, 256}, rows, length, width, tokens.data(),
-      table.data(), positions.data(), out.data());
+      table.data(), positions.data(), out);
   std::vector<double> expected(rows * columns);
   const auto t = exact(table), p = exact(positions);
   auto computer = cpu();
@@ -191,9 +191,9 @@ TEST_CASE("embeddings and their gradients agree with the CPU's", "[gpu kernels]"
                           batch, length, length, width);
   run(muster_embed_tokens_backward,
       {{static_cast<unsigned>(distinct.size()), groups(columns, 256)}, column_threads, column_sums_bytes},
-      width, distinct.data(), begins.data(), order.data(), out.data(), d_table.data());
+      width, distinct.data(), begins.data(), order.data(), out.data(), d_table);
   run(muster_embed_positions_backward, {{groups(length * columns / 8, 256)}, 256}, batch, length, width,
-      out.data(), d_positions.data());
+      out.data(), d_positions);
   CHECK(worst_ratio(d_table, d_table_expected, bounds(d_table_expected, 1e-5, 1e-5)) < 1);
   CHECK(worst_ratio(d_positions, d_positions_expected, bounds(d_positions_expected, 1e-5, 1e-5)) < 1);
 }
@@ -208,7 +208,7 @@ Classified compute_cross_entropy(int classes, int stride, std::vector<Bf16> logi
                                  const std::vector<std::uint16_t>& targets, float scale) {
   Classified result{std::move(logits), std::vector<float>(targets.size())};
   run(muster_cross_entropy, {{static_cast<unsigned>(targets.size())}, classifier_threads, warps_bytes},
-      classes, stride, result.logits.data(), targets.data(), scale, result.losses.data());
+      classes, stride, result.logits, targets.data(), scale, result.losses);
   return result;
 }
 
@@ -230,9 +230,9 @@ TEST_CASE("cross-entropy agrees with the CPU's in double", "[gpu kernels]") {
     const double expected = computer.cross_entropy(gradient.data(), targets.data(), 3, classes, 0.01);
     const Classified found = compute_cross_entropy(classes, stride, logits, targets, 0.01f);
     double sum = 0;
-    run(muster_sum_losses, {{1}, sum_threads, warps_bytes}, 3, found.losses.data(), 0, &sum);
+    run(muster_sum_losses, {{1}, sum_threads, warps_bytes}, 3, found.losses.data(), 0, std::span(&sum, 1));
     CHECK(sum == Approx(expected).epsilon(1e-6));
-    run(muster_sum_losses, {{1}, sum_threads, warps_bytes}, 3, found.losses.data(), 1, &sum);
+    run(muster_sum_losses, {{1}, sum_threads, warps_bytes}, 3, found.losses.data(), 1, std::span(&sum, 1));
     CHECK(sum == Approx(2 * expected).epsilon(1e-6));
     std::vector<Bf16> inside;
     for (std::size_t i = 0; i < found.logits.size(); ++i) {
@@ -276,8 +276,8 @@ TEST_CASE("GELU and its gradient agree with the CPU's in double", "[gpu kernels]
   auto computer = cpu();
   computer.gelu(values.data(), expected.data(), x.size());
   computer.gelu_backward(values.data(), d_expected.data(), x.size());
-  run(muster_gelu, {{2}, element_threads}, x.size(), x.data(), out.data());
-  run(muster_gelu_backward, {{2}, element_threads}, x.size(), x.data(), d.data());
+  run(muster_gelu, {{2}, element_threads}, x.size(), x.data(), out);
+  run(muster_gelu_backward, {{2}, element_threads}, x.size(), x.data(), d);
   CHECK(worst_ratio(out, expected, bounds(expected, 1.01 * half_unit, 1e-5)) < 1);
   // The CPU clamps its exponent, which makes 1e20's gradient far from 1: there only the GPU's own value is
   // checked.
@@ -291,7 +291,7 @@ TEST_CASE("rounding works for any length", "[gpu kernels]") {
   for (const std::size_t count : {1u, 3u, 1027u}) {
     const auto from = random_floats(count, 3);
     std::vector<Bf16> to(count);
-    run(muster_round, {{2}, element_threads}, count, from.data(), to.data());
+    run(muster_round, {{2}, element_threads}, count, from.data(), to);
     for (std::size_t i = 0; i < count; ++i) REQUIRE(to[i].bits == narrow(from[i]).bits);
   }
 }

@@ -17,14 +17,14 @@ namespace {
 double sum_squares(const std::vector<float>& x, bool reverse_order = false) {
   std::vector<double> partial(7);
   double sum = 1;
-  run(muster_squares, {{7}, norm_sum_threads, warps_bytes, reverse_order}, x.size(), x.data(),
-      partial.data());
-  run(muster_sum_squares, {{1}, norm_sum_threads, warps_bytes, reverse_order}, 7, partial.data(), 1, &sum);
+  run(muster_squares, {{7}, norm_sum_threads, warps_bytes, reverse_order}, x.size(), x.data(), partial);
+  run(muster_sum_squares, {{1}, norm_sum_threads, warps_bytes, reverse_order}, 7, partial.data(), 1,
+      std::span(&sum, 1));
   return sum - 1;
 }
 
 float find_flag(const std::vector<float>& x, float before = 0) {
-  run(muster_find_not_finite, {{2}, element_threads}, x.size(), x.data(), &before);
+  run(muster_find_not_finite, {{2}, element_threads}, x.size(), x.data(), std::span(&before, 1));
   return before;
 }
 
@@ -32,7 +32,7 @@ Decision decide(double squares, float loss, float not_finite, float clip) {
   Decision decision;
   const float slots[] = {loss, not_finite, 2, 3};
   float slots_copy[4] = {};
-  run(muster_decide, {{1}, 32}, &squares, slots, clip, slots_copy, &decision);
+  run(muster_decide, {{1}, 32}, &squares, slots, clip, slots_copy, std::span(&decision, 1));
   CHECK(std::memcmp(slots_copy, slots, sizeof slots_copy) == 0);
   return decision;
 }
@@ -83,7 +83,8 @@ TEST_CASE("a chunk's slots hold its loss and whether all of it was finite", "[gp
   for (const double loss : {640.0, 1e300, std::numeric_limits<double>::quiet_NaN()}) {
     for (const float before : {0.0f, 1.0f}) {
       float not_finite = before, flag = 7, slots[4] = {7, 7, 7, 7};
-      run(muster_end_chunk, {{1}, 32}, &loss, 1.0 / 64, 1.0f, 0.0f, &not_finite, &flag, slots);
+      run(muster_end_chunk, {{1}, 32}, &loss, 1.0 / 64, 1.0f, 0.0f, std::span(&not_finite, 1),
+          std::span(&flag, 1), slots);
       const float expected = before == 0 && loss == 640 ? 0 : 1;
       CHECK(slots[1] == expected);
       CHECK(flag == expected);
@@ -114,8 +115,8 @@ TEST_CASE("AdamW agrees with the CPU's in double and writes the rounded copy", "
   const UpdateScalars scalars{0.9f, 0.99f, 0.01f / 0.5f, 1 / 0.3f, 1e-8f, 1 - 0.01f * 0.1f};
   Decision decision{1, 0.25f, 0};
   const auto update = [&] {
-    run(muster_adamw, {{2}, element_threads}, count, scalars, &decision, parameter.data(), gradient.data(),
-        moment1.data(), moment2.data(), copy.data());
+    run(muster_adamw, {{2}, element_threads}, count, scalars, &decision, parameter, gradient.data(), moment1,
+        moment2, copy);
   };
   update();
   CHECK(same_bits(parameter, before));
