@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nvcc's PTX of the trainer's kernels, translated to C++ for the fake GPU by ptx_to_cpp.py.
+// nvcc's PTX, translated to C++ for the fake GPU by ptx_to_cpp.py.
 #pragma once
 
 #include <vector>
@@ -23,5 +23,7 @@ struct PtxKernel {
 extern const std::vector<PtxKernel> unfused_ptx;
 /// As it is in the trainer's fat binary.
 extern const std::vector<PtxKernel> shipped_ptx;
+/// As it is in the reducer's, which has no fused multiply-adds.
+extern const std::vector<PtxKernel> reducer_ptx;
 
 }  // namespace fake_gpu

@@ -84,8 +84,10 @@ std::size_t count_different(Argument, std::nullptr_t, std::int64_t) {
 }
 
 inline const PtxKernel& find_ptx(const std::vector<PtxKernel>& kernels, void (*source)()) {
-  for (const PtxKernel& kernel : kernels) {
-    if (kernel.source == source) return kernel;
+  for (const auto* table : {&kernels, &reducer_ptx}) {
+    for (const PtxKernel& kernel : *table) {
+      if (kernel.source == source) return kernel;
+    }
   }
   throw std::logic_error("a kernel has no PTX");
 }
