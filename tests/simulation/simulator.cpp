@@ -27,14 +27,10 @@ Simulator::Simulator(std::uint64_t seed) : random_(seed), start_(1h), now_(start
 // The threads of processes that did not end by themselves unwind now, and free what they have.
 Simulator::~Simulator() {
   for (auto& process : processes_) {
-    if (!process->finished) {
-      process->draining = true;
-      process->drained_until = now_ + 24h;
-      current_ = process.get();
-      process->to_program.release();
-      process->to_simulator.acquire();
-    }
-    process->thread.join();
+    process->draining = true;
+    process->drained_until = now_ + 24h;
+    if (process->blocked_control) run_fiber(*process, *process->blocked_control);
+    if (process->program_fiber) run_fiber(*process, *process->program_fiber);
   }
   muster::simulation = nullptr;
 }
@@ -44,25 +40,41 @@ Process& Simulator::add_process(int host, std::function<int()> program) {
   process.rank = static_cast<int>(processes_.size()) - 1;
   process.host = host;
   process.program = std::move(program);
-  process.thread = std::thread([this, &process] { run_thread(process); });
-  process.waiting = true;
-  after(0s, [this, &process] { resume(process); });
+  after(0s, [this, &process] {
+    if (process.state != Process::State::running) return;
+    process.program_fiber = &take_fiber();
+    run_fiber(process, *process.program_fiber, [this, &process] { run_program(process); });
+    schedule_control(process);
+  });
   return process;
 }
 
-void Simulator::run_thread(Process& process) {
-  process.to_program.acquire();
-  if (!process.draining) {
-    try {
-      int const exit_code = process.program();
-      while (!process.draining && now() < process.exit_not_before) compute(process.exit_not_before - now());
-      if (!process.draining) end(process, exit_code);
-    } catch (const ProcessEnd&) {
-      // end_program() ended it.
-    }
+void Simulator::run_program(Process& process) {
+  try {
+    int const exit_code = process.program();
+    while (!process.draining && now() < process.exit_not_before) compute(process.exit_not_before - now());
+    if (!process.draining) end(process, exit_code);
+  } catch (const ProcessEnd&) {
+    // end_program() ended it.
   }
-  process.finished = true;
-  process.to_simulator.release();
+  process.program_fiber = nullptr;
+}
+
+Fiber& Simulator::take_fiber() {
+  if (idle_fibers_.empty()) return *fibers_.emplace_back(std::make_unique<Fiber>());
+  auto& fiber = *idle_fibers_.back();
+  idle_fibers_.pop_back();
+  return fiber;
+}
+
+// Starts `call`, or continues the fiber's call, as a thread of the process.
+void Simulator::run_fiber(Process& process, Fiber& fiber, const std::function<void()>& call) {
+  current_ = &process;
+  running_ = &fiber;
+  call ? fiber.start(call) : fiber.resume();
+  current_ = nullptr;
+  running_ = nullptr;
+  if (fiber.idle()) idle_fibers_.push_back(&fiber);
 }
 
 void Simulator::run(Duration limit) {
@@ -92,13 +104,10 @@ std::int64_t Simulator::draw(std::int64_t low, std::int64_t high) {
 }
 
 void Simulator::resume(Process& process) {
-  if (process.state != Process::State::running || process.finished || !process.waiting) return;
+  if (process.state != Process::State::running || !process.program_fiber || !process.waiting) return;
   process.waiting = false;
   process.wake_scheduled = false;
-  current_ = &process;
-  process.to_program.release();
-  process.to_simulator.acquire();
-  current_ = nullptr;
+  run_fiber(process, *process.program_fiber);
   schedule_control(process);  // the program may have posted to it
 }
 
@@ -114,18 +123,20 @@ void Simulator::schedule_control(Process& process) {
 
 void Simulator::run_on_control_thread(Process& process, const std::function<void()>& call) {
   if (process.state != Process::State::running || !process.control) return;
-  if (process.control_blocked) return process.deferred.push_back(call);
-  current_ = &process;
+  if (process.blocked_control) return process.deferred.push_back(call);
+  run_fiber(process, take_fiber(), [this, &process, call] { run_control(process, call); });
+}
+
+void Simulator::run_control(Process& process, const std::function<void()>& call) {
   process.timer_due.reset();
   try {
     call();
     auto const control = process.control;  // the program may join the thread meanwhile
-    if (!control()) process.control = nullptr;
+    if (control && !control()) process.control = nullptr;
   } catch (const ProcessEnd& ended) {
-    end(process, ended.exit_code);
+    if (!process.draining) end(process, ended.exit_code);
   }
-  current_ = nullptr;
-  if (!process.timer_due) return;
+  if (process.draining || !process.timer_due) return;
   after(std::max<Duration>(*process.timer_due - now_, 0s), [this, &process, due = *process.timer_due] {
     if (process.timer_due == due) schedule_control(process);
   });
@@ -133,14 +144,13 @@ void Simulator::run_on_control_thread(Process& process, const std::function<void
 
 void Simulator::block_control_thread(Duration length) {
   auto& process = *current_;
-  auto const until = now_ + length;
-  process.control_blocked = true;
-  current_ = nullptr;
-  while (!events_.empty() && events_.top().when <= until) run_next_event();
-  now_ = std::max(now_, until);
-  current_ = &process;
-  process.control_blocked = false;
-  if (process.state != Process::State::running) throw ProcessEnd{process.exit_code};
+  process.blocked_control = running_;
+  after(length, [this, &process] {
+    if (process.state == Process::State::running) run_fiber(process, *process.blocked_control);
+  });
+  running_->pause();
+  process.blocked_control = nullptr;
+  if (process.draining) throw ProcessEnd{0};
   for (auto& call : process.deferred)
     after(0s, [this, &process, call = std::move(call)] { run_on_control_thread(process, call); });
   process.deferred.clear();
@@ -161,13 +171,12 @@ void Simulator::compute(Duration length) {
   while (now() < until) wait(lock, until);
 }
 
-// The thread unwinds when the run is over.
+// The program unwinds when the run is over.
 void Simulator::end_program(int exit_code) {
   auto& process = *current_;
   if (!process.draining) {
     end(process, exit_code);
-    process.to_simulator.release();
-    process.to_program.acquire();
+    running_->pause();
   }
   throw ProcessEnd{exit_code};
 }
@@ -191,8 +200,7 @@ void Simulator::wait(std::unique_lock<std::mutex>& lock, Time until) {
   after(std::max<Duration>(until - now_, 0s), [this, &process, number = ++process.wait_number] {
     if (process.wait_number == number) resume(process);
   });
-  process.to_simulator.release();
-  process.to_program.acquire();
+  running_->pause();
   if (process.draining) process.drained_until = std::max(process.drained_until, until);
   lock.lock();
 }
@@ -212,7 +220,7 @@ void Simulator::start_thread(std::function<bool()> run) {
 }
 
 void Simulator::join_thread() {
-  while (current_->control_blocked && !current_->draining) compute(1ms);
+  while (current_->blocked_control && !current_->draining) compute(1ms);
   current_->control = nullptr;
 }
 

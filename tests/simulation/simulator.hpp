@@ -8,12 +8,11 @@
 #include <optional>
 #include <queue>
 #include <random>
-#include <semaphore>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "clock.hpp"
+#include "fiber.hpp"
 
 namespace simulator {
 
@@ -35,11 +34,8 @@ struct Process {
   Time exit_not_before{};
 
   std::function<int()> program;
-  std::thread thread;
-  std::binary_semaphore to_program{0};
-  std::binary_semaphore to_simulator{0};
-  bool finished = false;  ///< the thread
-  bool draining = false;  ///< the run is over: the thread unwinds, every wait of it times out
+  Fiber* program_fiber = nullptr;  ///< until the program has returned
+  bool draining = false;           ///< the run is over: the threads unwind, every wait of them times out
   Time drained_until{};
   bool waiting = false;
   bool wake_scheduled = false;
@@ -48,7 +44,7 @@ struct Process {
   std::function<bool()>
       control;  ///< null before ControlThread::start(), and when the control thread has ended
   bool control_scheduled = false;
-  bool control_blocked = false;
+  Fiber* blocked_control = nullptr;
   std::vector<std::function<void()>> deferred;  ///< for the control thread, while it is blocked
   std::optional<Time> timer_due;
 };
@@ -72,8 +68,7 @@ class Simulator final : public muster::Simulation {
   void after(Duration delay, std::function<void()> event);
   /// Runs `call` as the process's control thread, if the process runs; later, if that thread is blocked.
   void run_on_control_thread(Process& process, const std::function<void()>& call);
-  /// The running control thread waits for so long, while the other processes run. If more threads block
-  /// meanwhile, it continues after them.
+  /// The running control thread waits for so long, while all other threads run.
   void block_control_thread(Duration length);
   void kill(Process& process) { end(process, 128 + 9); }
   void stop(Process& process) {
@@ -117,7 +112,10 @@ class Simulator final : public muster::Simulation {
 
   bool is_over() const;
   void run_next_event();
-  void run_thread(Process& process);
+  Fiber& take_fiber();
+  void run_fiber(Process& process, Fiber& fiber, const std::function<void()>& call = nullptr);
+  void run_program(Process& process);
+  void run_control(Process& process, const std::function<void()>& call);
   void resume(Process& process);
   void schedule_control(Process& process);
   void end(Process& process, int exit_code);
@@ -128,7 +126,10 @@ class Simulator final : public muster::Simulation {
   std::uint64_t last_event_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<std::unique_ptr<Process>> processes_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Fiber*> idle_fibers_;
   Process* current_ = nullptr;
+  Fiber* running_ = nullptr;
   std::function<void(Process&)> on_end_;
 };
 
