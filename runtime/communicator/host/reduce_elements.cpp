@@ -110,15 +110,12 @@ template <typename Op, typename Format, typename Out>
     auto const load = [&](std::size_t index, Worked* converted) {
       return Format::load(operand<Format>(operands, index) + at, converted, length);
     };
-    const Worked* const first = load(0, first_buffer.data());
-    if (operands.size() == 1) std::memcpy(sum.data(), first, length * sizeof(Worked));
+    const Worked* left = load(0, first_buffer.data());
+    if (operands.size() == 1) std::memcpy(sum.data(), left, length * sizeof(Worked));
     for (std::size_t r = 1; r < operands.size(); ++r) {
       const Worked* const next = load(r, buffer.data());
-      // Two loops, for the compiler vectorizes neither of them with a choice of pointers.
-      if (r == 1)
-        for (std::size_t i = 0; i < length; ++i) sum[i] = Op::apply(first[i], next[i]);
-      else
-        for (std::size_t i = 0; i < length; ++i) sum[i] = Op::apply(sum[i], next[i]);
+      for (std::size_t i = 0; i < length; ++i) sum[i] = Op::apply(left[i], next[i]);
+      left = sum.data();
     }
     if (divisor > 1) divide_all(sum.data(), length, divisor);
     Out::store(sum.data(), out + at, length);
