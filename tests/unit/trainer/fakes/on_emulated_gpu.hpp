@@ -12,7 +12,7 @@
 #include "compute/cpu/cpu_compute.hpp"
 #include "compute/cuda/kernels/mma.cuh"
 #include "muster/philox.hpp"
-#include "run_with_ptx.hpp"
+#include "trainer/compute/cuda/ptx/run_with_ptx.hpp"
 
 namespace fake_gpu {
 

@@ -28,6 +28,7 @@ using b64 = u64;
 using f32 = float;
 using f64 = double;
 using pred = bool;
+struct bf16;
 
 template <typename T>
 using Bits = std::conditional_t<sizeof(T) == 8, u64, std::conditional_t<sizeof(T) == 4, u32, u16>>;
@@ -52,7 +53,26 @@ void set(Register& to, T value) {
   }
 }
 
+/// Ends the test: an instruction's operand is one that a GPU, or the fake GPU, does not accept.
+inline void require(bool accepted, const char* what) {
+  if (accepted) return;
+  std::fprintf(stderr, "PTX: %s\n", what);
+  std::abort();
+}
+
 // Arithmetic. `mul` and `add` without .rn are those that the driver's compiler may fuse.
+
+// Of a number and a NaN, the number.
+template <typename T>
+T smaller(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) return std::fmin(a, b);
+  return std::min(a, b);
+}
+template <typename T>
+T larger(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) return std::fmax(a, b);
+  return std::max(a, b);
+}
 
 #define MUSTER_PTX_BINARY(name, Operand, result)            \
   template <typename T, typename D, typename A, typename B> \
@@ -74,9 +94,8 @@ MUSTER_PTX_BINARY(rem, T, a % b)
 MUSTER_PTX_BINARY(and_, T, a& b)
 MUSTER_PTX_BINARY(or_, T, a | b)
 MUSTER_PTX_BINARY(xor_, T, a ^ b)
-MUSTER_PTX_BINARY(min, T, std::min(a, b))
-// Of a number and a NaN, the number.
-MUSTER_PTX_BINARY(max, T, std::fmax(a, b))
+MUSTER_PTX_BINARY(min, T, smaller(a, b))
+MUSTER_PTX_BINARY(max, T, larger(a, b))
 #undef MUSTER_PTX_BINARY
 
 template <typename T, typename D, typename A>
@@ -93,6 +112,7 @@ void not_(D& to, A value) {
 }
 template <typename T, typename D, typename A>
 void abs(D& to, A value) {
+  static_assert(std::is_floating_point_v<T>);
   set(to, std::fabs(get<T>(value)));
 }
 template <typename T, typename D, typename A>
@@ -135,6 +155,7 @@ void shr(D& to, A value, u32 count) {
 }
 template <typename T, typename D>
 void bfi(D& to, u32 field, u32 base, u32 position, u32 length) {
+  static_assert(sizeof(T) == 4);
   const u32 mask = (length >= 32 ? ~0u : (1u << length) - 1) << position;
   to = (base & ~mask) | (field << position & mask);
 }
@@ -216,13 +237,13 @@ inline unsigned char* parameter(void* argument, int offset) {
 }
 inline unsigned char* global(u64 address) { return reinterpret_cast<unsigned char*>(address); }
 inline unsigned char* shared(u32 address) { return shared_memory() + address; }
+inline bool is_aligned(const unsigned char* address, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
+}
 
 template <typename T, typename... Registers>
 void load(const unsigned char* from, Registers&... to) {
-  if (reinterpret_cast<std::uintptr_t>(from) % (sizeof(T) * sizeof...(to)) != 0) {
-    std::fputs("PTX loads from a misaligned address\n", stderr);
-    std::abort();
-  }
+  require(is_aligned(from, sizeof(T) * sizeof...(to)), "a load from a misaligned address");
   T values[sizeof...(to)];
   std::memcpy(values, from, sizeof values);
   std::size_t i = 0;
@@ -230,10 +251,7 @@ void load(const unsigned char* from, Registers&... to) {
 }
 template <typename T, typename... Registers>
 void store(unsigned char* to, Registers... from) {
-  if (reinterpret_cast<std::uintptr_t>(to) % (sizeof(T) * sizeof...(from)) != 0) {
-    std::fputs("PTX stores to a misaligned address\n", stderr);
-    std::abort();
-  }
+  require(is_aligned(to, sizeof(T) * sizeof...(from)), "a store to a misaligned address");
   const T values[] = {get<T>(from)...};
   std::memcpy(to, values, sizeof values);
 }
@@ -277,42 +295,61 @@ void cvta_to_global(u64& to, u64 address) {
   to = address;
 }
 
-inline void cp_async_cg_shared_global(u32 to, u64 from, u32, u32 bytes) {
+inline void cp_async_cg_shared_global(u32 to, u64 from, u32 size, u32 bytes) {
+  require(size == 16 && (bytes == 0 || bytes == 16), "cp.async of some of 16 bytes");
+  require(is_aligned(shared(to), 16) && is_aligned(global(from), 16), "cp.async with a misaligned address");
   enqueue_copy(shared(to), global(from), bytes != 0);
 }
 inline void cp_async_commit_group() { commit_copies(); }
 inline void cp_async_wait_group(std::size_t groups) { wait_for_copies(groups); }
 
-// Threads together.
+// Threads together: all of a block, or all of a warp.
 
-inline void bar_sync(int) { sync_block(); }
-inline void bar_warp_sync(int) { sync_warp(); }
-template <typename T, typename D>
-void shfl_sync_bfly(D& to, u32 value, u32 distance, u32, u32) {
-  to = exchange(value, static_cast<int>(threadIdx.x % 32 ^ distance));
+constexpr u32 all_lanes = 0xffffffff;
+inline void bar_sync(int barrier) {
+  require(barrier == 0, "bar.sync with another barrier than 0");
+  sync_block();
+}
+inline void bar_warp_sync(u32 lanes) {
+  require(lanes == all_lanes, "bar.warp.sync of some lanes");
+  sync_warp();
+}
+/// `clamp` can cut the warp in parts.
+inline u32 shuffle(u32 value, u32 lane, u32 clamp, u32 lanes) {
+  require(lanes == all_lanes && clamp == 31 && lane < 32, "shfl.sync of some lanes");
+  return exchange(value, static_cast<int>(lane));
 }
 template <typename T, typename D>
-void shfl_sync_idx(D& to, u32 value, u32 lane, u32, u32) {
-  to = exchange(value, static_cast<int>(lane));
+void shfl_sync_bfly(D& to, u32 value, u32 distance, u32 clamp, u32 lanes) {
+  to = shuffle(value, threadIdx.x % 32 ^ distance, clamp, lanes);
+}
+template <typename T, typename D>
+void shfl_sync_idx(D& to, u32 value, u32 lane, u32 clamp, u32 lanes) {
+  to = shuffle(value, lane, clamp, lanes);
 }
 
 using Four = std::tuple<u32&, u32&, u32&, u32&>;
 inline void set_four(Four to, const u32 (&from)[4]) { to = std::tie(from[0], from[1], from[2], from[3]); }
+inline muster::compute::cuda::Bf16x8* matrix_row(u32 address) {
+  require(is_aligned(shared(address), 16), "ldmatrix from a misaligned address");
+  return reinterpret_cast<muster::compute::cuda::Bf16x8*>(shared(address));
+}
 template <typename T>
 void ldmatrix_sync_aligned_m8n8_x4_shared(Four to, u32 row) {
   u32 result[4];
-  muster::compute::cuda::load_matrices(result, reinterpret_cast<muster::compute::cuda::Bf16x8*>(shared(row)));
+  muster::compute::cuda::load_matrices(result, matrix_row(row));
   set_four(to, result);
 }
 template <typename T>
 void ldmatrix_sync_aligned_m8n8_x4_trans_shared(Four to, u32 row) {
   u32 result[4];
-  muster::compute::cuda::load_matrices_transposed(
-      result, reinterpret_cast<muster::compute::cuda::Bf16x8*>(shared(row)));
+  muster::compute::cuda::load_matrices_transposed(result, matrix_row(row));
   set_four(to, result);
 }
-template <typename, typename>
-void mma_sync_aligned_m16n8k16_row_col_bf16_bf16(Four to, Four a, std::tuple<u32&, u32&> b, Four c) {
+template <typename To, typename A, typename B, typename C>
+void mma_sync_aligned_m16n8k16_row_col(Four to, Four a, std::tuple<u32&, u32&> b, Four c) {
+  static_assert(std::is_same_v<To, f32> && std::is_same_v<A, bf16> && std::is_same_v<B, bf16> &&
+                std::is_same_v<C, f32>);
   const u32 left[] = {std::get<0>(a), std::get<1>(a), std::get<2>(a), std::get<3>(a)};
   float sums[] = {get<f32>(std::get<0>(c)), get<f32>(std::get<1>(c)), get<f32>(std::get<2>(c)),
                   get<f32>(std::get<3>(c))};
