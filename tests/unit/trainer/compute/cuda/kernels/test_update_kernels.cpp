@@ -42,12 +42,25 @@ constexpr float inf = std::numeric_limits<float>::infinity();
 }  // namespace
 
 TEST_CASE("the sum of squares has the same bits in any order of threads", "[gpu kernels]") {
-  for (const std::size_t count : {1u, 5u, 9001u}) {
+  for (const std::size_t count : {1u, 6u, 9003u}) {
     const auto x = random_floats(count, 1);
     double expected = 0;
     for (const float value : x) expected += exact(value) * exact(value);
     CHECK(sum_squares(x) == Approx(expected).epsilon(1e-12));
     CHECK(sum_squares(x) == sum_squares(x, true));
+  }
+}
+
+TEST_CASE("the parts of a sum of squares are added, whatever their number", "[gpu kernels]") {
+  for (const int parts : {1, 255, sizes::norm_sum_blocks + 3}) {
+    std::vector<double> partial;
+    for (const float value : random_floats(static_cast<std::size_t>(parts), 1))
+      partial.push_back(exact(value));
+    double expected = 0, sum = 0;
+    for (const double part : partial) expected += part;
+    run(muster_sum_squares, {{1}, norm_sum_threads, warps_bytes}, parts, partial.data(), 0,
+        std::span(&sum, 1));
+    CHECK(sum == Approx(expected).epsilon(1e-12));
   }
 }
 
