@@ -65,11 +65,11 @@ TEST_CASE("the parts of a sum of squares are added, whatever their number", "[gp
 }
 
 TEST_CASE("a non-finite element is found at any position", "[gpu kernels]") {
-  auto x = random_floats(1027, 1);
+  auto x = random_floats(4099, 1);  // more than the grid reads at once
   x[5] = std::numeric_limits<float>::max();
   CHECK(find_flag(x) == 0);
   CHECK(find_flag(x, 1) == 1);
-  for (const std::size_t at : {0u, 1023u, 1026u}) {
+  for (const std::size_t at : {0u, 1u, 2u, 3u, 4096u, 4097u, 4098u}) {
     for (const float bad : {inf, -inf, std::numeric_limits<float>::quiet_NaN()}) {
       auto spoiled = x;
       spoiled[at] = bad;
@@ -110,7 +110,7 @@ TEST_CASE("a chunk's slots hold its loss and whether all of it was finite", "[gp
 }
 
 TEST_CASE("AdamW agrees with the CPU's in double and writes the rounded copy", "[gpu kernels]") {
-  const std::size_t count = 1027;
+  const std::size_t count = 4099;  // more than the grid updates at once
   const auto gradient = random_floats(count, 1);
   auto parameter = random_floats(count, 2), moment1 = random_floats(count, 3, 0.1), moment2 = moment1;
   for (float& value : moment2) value = std::abs(value);
