@@ -3,27 +3,14 @@
 
 #include <asio.hpp>
 #include <cstdint>
-#include <map>
-#include <set>
-#include <string>
 #include <vector>
 
 #include "deadline.hpp"
 #include "failure/reporter_check.hpp"
+#include "recovery/recovery_config.hpp"
 #include "transport/authenticating_acceptor.hpp"
 
 namespace muster::control {
-
-/// What a rank knows when it looks for the other survivors.
-struct RecoveryConfig {
-  int rank = 0;
-  std::vector<std::string> names;                   ///< by rank, for messages
-  std::vector<std::vector<std::string>> addresses;  ///< by rank: numeric, the most likely first
-  std::vector<std::uint16_t> ports;                 ///< by rank: port() of its SurvivorRendezvous
-  Key key{};                                        ///< of this recovery, the same on every rank
-  std::set<int> ended;                              ///< ranks whose processes have certainly ended
-  std::set<int> silent;                             ///< lost ranks that may live, stopped or cut off
-};
 
 /// Gathers the surviving ranks after a loss. They connect to the lowest survivor, whose acceptor has listened
 /// since the job began. It closes the list when all ranks have joined that run and can be reached. So that a
@@ -31,7 +18,7 @@ struct RecoveryConfig {
 /// certainly ended, or exactly half of them with the lowest.
 class SurvivorRendezvous {
  public:
-  using Payloads = std::map<int, std::vector<std::uint8_t>>;
+  using Payloads = SurvivorPayloads;
 
   /// @throws Error(ErrorCode::system) when no port is free.
   SurvivorRendezvous() : acceptor_(io_) {}
