@@ -75,6 +75,7 @@ control::RecoveryConfig recovery_config(const JobState& state, const control::Fa
   const JoinRecord& self = records[static_cast<std::size_t>(config.rank)];
   for (const auto& record : records) {
     config.names.push_back(bootstrap::describe_rank(record.hello));
+    config.hosts.push_back(record.hello.host + ' ' + record.hello.boot_id);
     config.addresses.push_back(bootstrap::addresses_to_try(record, self));
     config.ports.push_back(record.recovery_port);
   }

@@ -44,11 +44,16 @@ std::optional<SurvivorPayloads> join_coordinator(SurvivorNetwork& network, Chann
 
 SurvivorPayloads run_recovery(SurvivorNetwork& network, RecoveryConfig config,
                               const std::vector<std::uint8_t>& mine, const Deadline& deadline) {
+  std::set<std::string> unreachable_hosts;  // each costs seconds
   for (int candidate = 0; candidate < config.rank && !deadline.passed(); ++candidate) {
+    const auto& host = config.hosts[static_cast<std::size_t>(candidate)];
     if (config.ended.contains(candidate) || config.silent.contains(candidate)) continue;
-    if (auto const channel = network.connect(candidate, deadline))
+    if (unreachable_hosts.contains(host)) continue;
+    auto const [channel, state] = network.connect(candidate, deadline);
+    if (channel)
       if (auto payloads = join_coordinator(network, *channel, config, mine, deadline))
         return std::move(*payloads);
+    if (state == ProcessState::unknown) unreachable_hosts.insert(host);
     log::debug("shrink: {} is not there", config.names[static_cast<std::size_t>(candidate)]);
   }
   return SurvivorCoordinator(network, std::move(config), mine).run(deadline);

@@ -15,6 +15,7 @@ namespace muster::control {
 struct RecoveryConfig {
   int rank = 0;
   std::vector<std::string> names;                   ///< by rank, for messages
+  std::vector<std::string> hosts;                   ///< by rank: the same on ranks of one host
   std::vector<std::vector<std::string>> addresses;  ///< by rank: numeric, the most likely first
   std::vector<std::uint16_t> ports;                 ///< by rank: port() of its SurvivorRendezvous
   Key key{};                                        ///< of this recovery, the same on every rank

@@ -37,19 +37,24 @@ std::vector<Endpoint> SocketSurvivorNetwork::endpoints(int rank) const {
   return parse_endpoints(config_.addresses[index], config_.ports[index]);
 }
 
-std::shared_ptr<Channel> SocketSurvivorNetwork::connect(int rank, const Deadline& deadline) {
+SurvivorNetwork::Connection SocketSurvivorNetwork::connect(int rank, const Deadline& deadline) {
+  auto state = ProcessState::unknown;
   auto const key = purpose_key(config_.key, purpose::recovery, rank);
   for (const auto& endpoint : endpoints(rank)) {
-    if (probe(io_, endpoint, std::min(probe_timeout, deadline.remaining()))) continue;
+    if (auto const error = probe(io_, endpoint, std::min(probe_timeout, deadline.remaining()))) {
+      if (error == asio::error::connection_refused) state = ProcessState::ended;
+      continue;
+    }
+    state = ProcessState::running;
     try {
       // The rank may start its own recovery much later; its acceptor already listens.
       auto [socket, keys] = connect_once(io_, config_.rank, {endpoint}, key, deadline);
-      return std::make_shared<SecureChannel>(std::move(socket), keys);
+      return {std::make_shared<SecureChannel>(std::move(socket), keys), state};
     } catch (const Error& error) {
       log::debug("shrink: {}: {}", config_.names[static_cast<std::size_t>(rank)], error.what());
     }
   }
-  return nullptr;
+  return {nullptr, state};
 }
 
 void SocketSurvivorNetwork::accept(OnConnect on_connect) {

@@ -17,7 +17,7 @@ class SocketSurvivorNetwork final : public SurvivorNetwork {
   SocketSurvivorNetwork(asio::io_context& io, AuthenticatingAcceptor& acceptor, const RecoveryConfig& config)
       : io_(io), acceptor_(acceptor), config_(config) {}
 
-  std::shared_ptr<Channel> connect(int rank, const Deadline& deadline) override;
+  Connection connect(int rank, const Deadline& deadline) override;
   void accept(OnConnect on_connect) override;
   void watch(int rank, OnState on_state) override;
   void unwatch(int rank) override { probes_.erase(rank); }

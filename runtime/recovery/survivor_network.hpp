@@ -17,14 +17,19 @@ class SurvivorNetwork {
   using OnConnect = std::function<void(int rank, std::shared_ptr<Channel> channel)>;
   using OnState = std::function<void(ProcessState state)>;
 
+  /// `channel` is null when the process has ended or cannot be reached (unknown), and at the deadline.
+  struct Connection {
+    std::shared_ptr<Channel> channel;
+    ProcessState state = ProcessState::unknown;
+  };
+
   SurvivorNetwork() = default;
   SurvivorNetwork(const SurvivorNetwork&) = delete;
   SurvivorNetwork& operator=(const SurvivorNetwork&) = delete;
   virtual ~SurvivorNetwork() = default;
 
-  /// Connects to `rank`, which may begin to accept much later. Returns null when its process has ended or
-  /// cannot be reached, and at the deadline.
-  virtual std::shared_ptr<Channel> connect(int rank, const Deadline& deadline) = 0;
+  /// Connects to `rank`, which may begin to accept much later.
+  virtual Connection connect(int rank, const Deadline& deadline) = 0;
   /// From now on accepts the other ranks, also those that began to connect before.
   virtual void accept(OnConnect on_connect) = 0;
   /// Probes the process of `rank` again and again while it runs. Calls `on_state` once: ended, or unknown

@@ -89,6 +89,7 @@ struct SurvivorRun {
     for (int r = 0; r < 4; ++r) {
       rendezvous.push_back(std::make_unique<SurvivorRendezvous>());
       config.names.push_back(fmt::format("rank {}", r));
+      config.hosts.push_back(fmt::format("n{}", r));
       config.addresses.push_back({"127.0.0.1"});
       config.ports.push_back(rendezvous.back()->port());
     }
