@@ -37,6 +37,8 @@ struct JobState {
   // For shrink(): any rank may have to coordinate it. Its port also shows the other ranks that this process
   // runs.
   std::shared_ptr<control::SurvivorRendezvous> survivor_rendezvous;
+  // A rank that comes too late to a recovery must not take this process for ended: it would go on alone.
+  std::vector<std::shared_ptr<control::SurvivorRendezvous>> earlier_rendezvous;
   std::function<void(const RankLoss&)> save;  // on_rank_lost()
   std::chrono::milliseconds save_deadline{0};
   int shrinks = 0;

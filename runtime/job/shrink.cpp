@@ -135,7 +135,7 @@ void shrink(JobState& state, milliseconds wait) {
   auto survivors = collect_survivors(state.records, payloads);
   auto const rank = static_cast<int>(std::distance(payloads.begin(), payloads.find(state.context->rank)));
   set_members(state, std::move(survivors.records), rank);
-  state.survivor_rendezvous = std::move(next_rendezvous);
+  state.earlier_rendezvous.push_back(std::exchange(state.survivor_rendezvous, std::move(next_rendezvous)));
   ++state.shrinks;
   if (state.size() > 1) {
     if (rank == 0) state.context->plane = std::move(plane);

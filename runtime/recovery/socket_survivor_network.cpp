@@ -123,7 +123,7 @@ void SocketSurvivorNetwork::run_until(Clock::time_point until, const std::functi
 }
 
 void SocketSurvivorNetwork::close() {
-  acceptor_.close();
+  acceptor_.stop();
   for (auto& [rank, probe] : probes_) {
     asio::error_code ignored;
     probe->socket.close(ignored);

@@ -38,7 +38,7 @@ class SurvivorNetwork {
   virtual void unwatch(int rank) = 0;
   /// Runs the callbacks until done() or `until`.
   virtual void run_until(Clock::time_point until, const std::function<bool()>& done) = 0;
-  /// Ends accept() and all watches. Refuses connections from now on.
+  /// Ends accept() and all watches. A rank that comes too late still finds that this process runs.
   virtual void close() = 0;
   /// Waits until the messages of closed channels are sent.
   virtual void flush() = 0;

@@ -119,15 +119,22 @@ void Acceptor::open(std::size_t limit, OnConnection on_connection) {
 }
 
 void Acceptor::close() {
+  stop();
   asio::error_code ignored;
   acceptor_.close(ignored);
+}
+
+void Acceptor::stop() {
+  stopped_ = true;
+  asio::error_code ignored;
+  acceptor_.cancel(ignored);
   backoff_timer_.cancel();
   while (!pending_.empty()) drop(pending_.front());
 }
 
 void Acceptor::accept() {
   acceptor_.async_accept([this](const asio::error_code& error, Socket socket) {
-    if (error == asio::error::operation_aborted || !acceptor_.is_open()) return;
+    if (error == asio::error::operation_aborted || stopped_) return;
     if (error) {
       // Most likely out of descriptors: closing one connection makes room, and the pause prevents
       // spinning.

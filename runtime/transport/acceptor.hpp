@@ -44,6 +44,8 @@ class Acceptor {
   void open(std::size_t limit, OnConnection on_connection);
   bool is_open() const { return acceptor_.is_open(); }
   void close();
+  /// Accepts no more connections, but keeps the port: it shows that this process runs.
+  void stop();
 
   /// Removes an authenticated connection from the table, without closing it.
   void release(PendingConnection& connection);
@@ -60,6 +62,7 @@ class Acceptor {
 
   asio::basic_socket_acceptor<asio::generic::stream_protocol> acceptor_;
   asio::steady_timer backoff_timer_;
+  bool stopped_ = false;
   std::uint16_t port_ = 0;
   std::size_t limit_ = 0;
   OnConnection on_connection_;

@@ -42,6 +42,8 @@ void AuthenticatingAcceptor::open(int ranks, RankFilter rank_filter, const Key& 
 
 void AuthenticatingAcceptor::close() { acceptor_.close(); }
 
+void AuthenticatingAcceptor::stop() { acceptor_.stop(); }
+
 void AuthenticatingAcceptor::read_client_hello(const std::shared_ptr<Handshake>& handshake) {
   asio::async_read(handshake->connection->socket, asio::buffer(handshake->client_hello),
                    [this, handshake](const asio::error_code& error, std::size_t) {

@@ -33,6 +33,8 @@ class AuthenticatingAcceptor {
   /// Accepts ranks for which `rank_filter` returns true. `ranks` sizes the table of pending connections.
   void open(int ranks, RankFilter rank_filter, const Key& key, OnRank on_rank);
   void close();
+  /// As Acceptor::stop().
+  void stop();
   void set_on_auth_failure(OnAuthFailure on_auth_failure) { on_auth_failure_ = std::move(on_auth_failure); }
 
  private:
