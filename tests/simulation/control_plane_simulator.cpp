@@ -24,7 +24,15 @@ std::map<std::string, simulator::FaultKind> kinds() {
   return kinds;
 }
 
-// A line: seed, number of faults, their kind; "-" for what the seed chooses.
+std::map<std::string, simulator::AfterLoss> after_loss_names() {
+  std::map<std::string, simulator::AfterLoss> names;
+  for (int i = 0; i < simulator::after_loss_kinds; ++i)
+    names.emplace(simulator::name_of(static_cast<simulator::AfterLoss>(i)),
+                  static_cast<simulator::AfterLoss>(i));
+  return names;
+}
+
+// A line: seed, number of faults, their kind, what follows a loss; "-" for what the seed chooses.
 std::vector<simulator::JobOptions> read_jobs(const std::string& path) {
   std::vector<simulator::JobOptions> jobs;
   std::ifstream file(path);
@@ -34,9 +42,11 @@ std::vector<simulator::JobOptions> read_jobs(const std::string& path) {
     simulator::JobOptions job;
     std::string faults;
     std::string kind;
-    if (!(fields >> job.seed >> faults >> kind)) throw std::runtime_error("not a job: " + line);
+    std::string after_loss;
+    if (!(fields >> job.seed >> faults >> kind >> after_loss)) throw std::runtime_error("not a job: " + line);
     if (faults != "-") job.fault_count = std::stoi(faults);
     if (kind != "-") job.kind = kinds().at(kind);
+    if (after_loss != "-") job.after_loss = after_loss_names().at(after_loss);
     jobs.push_back(job);
   }
   return jobs;
@@ -62,13 +72,15 @@ int main(int argc, char** argv) {
   std::uint64_t runs = 1000;
   int faults = -1;
   std::string kind;
+  std::string after_loss;
   std::string jobs_file;
   bool verbose = false;
   simulator::JobOptions options;
   app.add_option("--seed", first, "seed of the first run")->capture_default_str();
   app.add_option("--runs", runs, "number of runs, with the seeds that follow")->capture_default_str();
-  app.add_option("--jobs", jobs_file,
-                 "run the jobs of this file instead: each line has a seed, faults and their kind")
+  app.add_option(
+         "--jobs", jobs_file,
+         "run the jobs of this file instead: each line has a seed, faults, their kind, what follows a loss")
       ->check(CLI::ExistingFile);
   app.add_option("--ranks", options.ranks, "ranks of each job; 0: 2 to 24, by the seed")
       ->check(CLI::Range(0, 4096))
@@ -76,10 +88,13 @@ int main(int argc, char** argv) {
   app.add_option("--faults", faults, "faults in each job; by default 0 to 2, by the seed")
       ->check(CLI::Range(0, 8));
   app.add_option("--fault", kind, "one kind of fault")->check(CLI::IsMember(kinds()));
+  app.add_option("--after-loss", after_loss, "what becomes of the other ranks; by default by the seed")
+      ->check(CLI::IsMember(after_loss_names()));
   app.add_flag("--verbose", verbose, "describe each run, also a good one");
   CLI11_PARSE(app, argc, argv);
   if (faults >= 0) options.fault_count = faults;
   if (!kind.empty()) options.kind = kinds().at(kind);
+  if (!after_loss.empty()) options.after_loss = after_loss_names().at(after_loss);
   muster::control::raise_fd_limit(8192);
 
   auto jobs = jobs_file.empty() ? std::vector<simulator::JobOptions>(runs, options) : read_jobs(jobs_file);

@@ -24,6 +24,18 @@ enum class FaultKind {
 
 inline constexpr int fault_kinds = 9;
 std::string name_of(FaultKind kind);
+/// The others notice it by missing heartbeats.
+bool is_silent(FaultKind kind);
+
+/// What becomes of the ranks that are left when one is lost.
+enum class AfterLoss {
+  end,       ///< each ends by itself
+  shrink,    ///< they go on as a smaller job (JoinOptions::tolerate_rank_loss)
+  launcher,  ///< the launcher kills them, a while after the first exit with another code than 0
+};
+
+inline constexpr int after_loss_kinds = 3;
+std::string name_of(AfterLoss after_loss);
 
 struct Fault {
   FaultKind kind;
@@ -37,16 +49,26 @@ struct JobOptions {
   int ranks = 0;                     ///< 0: 2 to 24, by the seed
   std::optional<int> fault_count{};  ///< empty: 0 to 2, by the seed
   std::optional<FaultKind> kind{};   ///< empty: any, by the seed
+  std::optional<AfterLoss> after_loss{};
 };
+
+/// The process of rank N has the pid first_pid + N.
+inline constexpr int first_pid = 1000;
+/// Of each Job::shrink().
+inline constexpr Duration shrink_deadline = std::chrono::seconds(20);
 
 struct RankEnd {
   bool ended = false;  ///< false: it still ran at the end of the simulation
   int exit_code = 0;
   Duration when{};  ///< since the start
   std::vector<std::string> lines;
+  bool turned_away = false;  ///< the next loss came before it was connected to the smaller job
+  std::vector<int> members;  ///< of the last job that it was in; ranks of the start
 };
 
 struct JobResult {
+  AfterLoss after_loss = AfterLoss::end;
+  std::optional<Duration> launcher_kills;  ///< when the launcher killed the ranks that were left
   int hosts = 0;
   std::vector<int> host_of;
   Duration slow_network{};  ///< greatest latency between hosts

@@ -11,14 +11,19 @@ namespace simulator {
 
 using muster::control::DisconnectCause;
 
-Network::Network(Simulator& simulator, NetworkOptions options) : simulator_(simulator), options_(options) {
-  simulator_.on_end([this](Process& process) { on_end(process); });
-}
+namespace {
 
-std::pair<std::shared_ptr<SimulatedChannel>, std::shared_ptr<SimulatedChannel>> Network::connect(Process& a,
-                                                                                                 Process& b) {
-  auto const at_a = std::make_shared<SimulatedChannel>(*this, a, b);
-  auto const at_b = std::make_shared<SimulatedChannel>(*this, b, a);
+// Without heartbeats.
+constexpr Duration dead_link_timeout = std::chrono::seconds(10);
+
+}  // namespace
+
+Network::Network(Simulator& simulator, NetworkOptions options) : simulator_(simulator), options_(options) {}
+
+std::pair<std::shared_ptr<SimulatedChannel>, std::shared_ptr<SimulatedChannel>> Network::connect(
+    Process& a, Process& b, Thread thread) {
+  auto const at_a = std::make_shared<SimulatedChannel>(*this, a, b, thread);
+  auto const at_b = std::make_shared<SimulatedChannel>(*this, b, a, thread);
   at_a->other_end_ = at_b;
   at_b->other_end_ = at_a;
   channels_.insert(channels_.end(), {at_a, at_b});
@@ -42,24 +47,24 @@ void Network::isolate(int host) {
 
 void Network::stop(Process& process) {
   simulator_.stop(process);
+  // Without heartbeats a stopped process looks well: its kernel still answers.
   for (const auto& channel : channels_)
-    if (&channel->peer_ == &process) notice_silence(channel);
+    if (&channel->peer_ == &process && channel->thread_ == Thread::control) notice_silence(channel);
 }
 
 void Network::notice_silence(const std::shared_ptr<SimulatedChannel>& channel) {
-  auto const timeout = options_.heartbeat_timeout;
-  simulator_.after(timeout - simulator_.draw_time(Duration{0}, timeout / 4), [this, channel] {
+  auto const timeout = channel->thread_ == Thread::control ? options_.heartbeat_timeout : dead_link_timeout;
+  simulator_.after(timeout - simulator_.draw_time(Duration{0}, timeout / 4), [channel, timeout] {
     if (channel->closed_ || channel->self_.state != Process::State::running) return;
     channel->silent_ = true;
-    simulator_.run_on_control_thread(channel->self_, [this, channel] {
-      channel->disconnect("silent for " +
-                          muster::format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(
-                              options_.heartbeat_timeout)));
+    channel->run_on_thread([channel, timeout] {
+      channel->disconnect(
+          "silent for " +
+          muster::format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(timeout)));
     });
   });
 }
 
-// The kernel closes the process's sockets. What is under way still arrives.
 void Network::on_end(Process& process) {
   for (const auto& channel : channels_) {
     if (&channel->self_ != &process || channel->closed_) continue;
@@ -85,12 +90,16 @@ void SimulatedChannel::send_event(std::function<void(SimulatedChannel&)> event) 
   simulator.after(arrival - simulator.now(), [this, self = shared_from_this(), event = std::move(event)] {
     auto const other = other_end_.lock();
     if (!other || !network_.reaches(self_, peer_)) return;
-    auto deliver = [other, event, &simulator = network_.simulator_] {
-      simulator.run_on_control_thread(other->self_, [other, event] { event(*other); });
-    };
+    auto deliver = [other, event] { other->run_on_thread([other, event] { event(*other); }); };
     if (other->started_) return deliver();
     other->before_start_.emplace_back(std::move(deliver));
   });
+}
+
+void SimulatedChannel::run_on_thread(std::function<void()> call) {
+  auto& simulator = network_.simulator_;
+  if (thread_ == Network::Thread::program) return simulator.post_to_program(self_, std::move(call));
+  simulator.run_on_control_thread(self_, call);
 }
 
 void SimulatedChannel::send(const Message& message) {

@@ -29,9 +29,14 @@ class Network {
  public:
   Network(Simulator& simulator, NetworkOptions options);
 
+  /// Which thread of a process has the connection. Only the control thread sends heartbeats.
+  enum class Thread { control, program };
+
   /// A connection between two processes: its end at `a`, its end at `b`.
-  std::pair<std::shared_ptr<SimulatedChannel>, std::shared_ptr<SimulatedChannel>> connect(Process& a,
-                                                                                          Process& b);
+  std::pair<std::shared_ptr<SimulatedChannel>, std::shared_ptr<SimulatedChannel>> connect(
+      Process& a, Process& b, Thread thread = Thread::control);
+  /// The kernel closes the sockets of a process that has ended. What is under way still arrives.
+  void on_end(Process& process);
   /// From now on nothing reaches or leaves the host.
   void isolate(int host);
   /// From now on the process does not run.
@@ -44,7 +49,6 @@ class Network {
   friend class SimulatedChannel;
 
   Duration draw_latency(const Process& from, const Process& to);
-  void on_end(Process& process);
   // The silence began at the last heartbeat before now.
   void notice_silence(const std::shared_ptr<SimulatedChannel>& channel);
 
@@ -58,14 +62,16 @@ class Network {
 class SimulatedChannel final : public muster::control::Channel,
                                public std::enable_shared_from_this<SimulatedChannel> {
  public:
-  SimulatedChannel(Network& network, Process& self, Process& peer)
-      : network_(network), self_(self), peer_(peer) {}
+  SimulatedChannel(Network& network, Process& self, Process& peer, Network::Thread thread)
+      : network_(network), self_(self), peer_(peer), thread_(thread) {}
 
   void start(OnMessage on_message, OnDisconnect on_disconnect,
              std::chrono::milliseconds heartbeat_timeout) override;
   void send(const Message& message) override;
   void send_heartbeat() override {}
   void close() override;
+  /// Neither sends nor receives from now on, and the other end does not notice.
+  void drop() { closed_ = true; }
   muster::control::DisconnectCause disconnect_cause(const std::string& reason) const override;
 
  private:
@@ -74,10 +80,13 @@ class SimulatedChannel final : public muster::control::Channel,
   void send_event(std::function<void(SimulatedChannel&)> event);
   void receive(const Message& message);
   void disconnect(const std::string& reason);
+  // Runs `call` on the thread that has this end.
+  void run_on_thread(std::function<void()> call);
 
   Network& network_;
   Process& self_;
   Process& peer_;
+  Network::Thread thread_;
   std::weak_ptr<SimulatedChannel> other_end_;
   Time last_arrival_{};  // of what this end sent
   bool started_ = false;

@@ -171,6 +171,29 @@ void Simulator::compute(Duration length) {
   while (now() < until) wait(lock, until);
 }
 
+void Simulator::post_to_program(Process& process, std::function<void()> call) {
+  if (process.state == Process::State::ended) return;
+  process.posted.push_back(std::move(call));
+  wake(process);
+}
+
+void Simulator::run_posted(Time until, const std::function<bool()>& done) {
+  auto& process = *current_;
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  while (!done()) {
+    if (!process.posted.empty() && !process.draining) {
+      auto const call = std::move(process.posted.front());
+      process.posted.pop_front();
+      call();
+    } else if (now() < until) {
+      wait(lock, until);
+    } else {
+      return;
+    }
+  }
+}
+
 // The program unwinds when the run is over.
 void Simulator::end_program(int exit_code) {
   auto& process = *current_;
@@ -206,8 +229,10 @@ void Simulator::wait(std::unique_lock<std::mutex>& lock, Time until) {
 }
 
 void Simulator::notify_all() {
-  if (!current_) return;
-  auto& process = *current_;
+  if (current_) wake(*current_);
+}
+
+void Simulator::wake(Process& process) {
   if (process.draining || !process.waiting || process.wake_scheduled) return;
   process.wake_scheduled = true;
   after(draw_time(0s, draw_chance(slow_wakes) ? slow_wake_time : usual_wake_time),

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -38,6 +39,7 @@ struct Process {
   bool draining = false;           ///< the run is over: the threads unwind, every wait of them times out
   Time drained_until{};
   bool waiting = false;
+  std::deque<std::function<void()>> posted;  ///< for the program, while it is in run_posted()
   bool wake_scheduled = false;
   std::uint64_t wait_number = 0;
 
@@ -70,6 +72,7 @@ class Simulator final : public muster::Simulation {
   void run_on_control_thread(Process& process, const std::function<void()>& call);
   /// The running control thread waits for so long, while all other threads run.
   void block_control_thread(Duration length);
+  void exit(Process& process, int exit_code) { end(process, exit_code); }
   void kill(Process& process) { end(process, 128 + 9); }
   void stop(Process& process) {
     process.state = Process::State::stopped;
@@ -86,6 +89,10 @@ class Simulator final : public muster::Simulation {
   Process& self() { return *current_; }
   /// Lets the running program compute.
   void compute(Duration length);
+  /// Gives `call` to the process's program, for run_posted().
+  void post_to_program(Process& process, std::function<void()> call);
+  /// Lets the running program make the calls that are posted to it, until done() or `until`.
+  void run_posted(Time until, const std::function<bool()>& done);
   /// Ends the running program's process, as _exit().
   [[noreturn]] void end_program(int exit_code);
 
@@ -117,6 +124,7 @@ class Simulator final : public muster::Simulation {
   void run_program(Process& process);
   void run_control(Process& process, const std::function<void()>& call);
   void resume(Process& process);
+  void wake(Process& process);
   void schedule_control(Process& process);
   void end(Process& process, int exit_code);
 

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job_plan.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+namespace simulator {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<int> all_ranks(std::size_t ranks) {
+  std::vector<int> all(ranks);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+class Chooser {
+ public:
+  Chooser(Simulator& simulator, const JobOptions& options)
+      : simulator_(simulator), options_(options), modes_(options.seed) {}
+
+  JobPlan choose() {
+    choose_after_loss();
+    auto const count = options_.ranks > 0 ? options_.ranks : simulator_.draw(2, 24);
+    plan_.ranks.resize(static_cast<std::size_t>(count));
+    choose_hosts();
+    choose_calls();
+    choose_network();
+    choose_faults();
+    return std::move(plan_);
+  }
+
+ private:
+  void choose_after_loss();
+  void choose_hosts();
+  void choose_calls();
+  void choose_network();
+  void choose_faults();
+  FaultKind choose_kind();
+  void choose_fault(FaultKind kind, Duration when);
+  void misbehave(int rank, FaultKind kind);
+  int first_of_host(int rank) const;
+  bool chance() { return std::bernoulli_distribution(0.5)(modes_); }
+
+  Simulator& simulator_;
+  const JobOptions& options_;
+  std::mt19937_64 modes_;  // its own numbers, so that the other choices of a seed are the same in each mode
+  JobPlan plan_;
+  Duration program_length_{};
+};
+
+void Chooser::choose_after_loss() {
+  auto const number = std::uniform_int_distribution(0, after_loss_kinds - 1)(modes_);
+  plan_.after_loss = options_.after_loss ? *options_.after_loss : static_cast<AfterLoss>(number);
+  plan_.launcher_delay = std::chrono::milliseconds(std::uniform_int_distribution(1000, 3000)(modes_));
+}
+
+void Chooser::choose_hosts() {
+  auto const ranks = static_cast<int>(plan_.ranks.size());
+  int const ranks_per_host = static_cast<int>(simulator_.draw(1, std::min(ranks, 8)));
+  for (int r = 0; r < ranks; ++r) plan_.host_of.push_back(r / ranks_per_host);
+}
+
+void Chooser::choose_calls() {
+  auto const count = simulator_.draw(3, 12);
+  for (int i = 0; i < count; ++i) {
+    Call call{static_cast<Call::Kind>(simulator_.draw(0, 8) % 7), all_ranks(plan_.ranks.size()), 0, {}, {}};
+    if (call.kind == Call::Kind::gather && plan_.ranks.size() > 2 && simulator_.draw_chance(0.5)) {
+      std::erase_if(call.members, [this](int) { return simulator_.draw_chance(0.3); });
+      if (call.members.empty()) call.members = {0};
+    }
+    call.root = call.members[static_cast<std::size_t>(
+        simulator_.draw(0, static_cast<std::int64_t>(call.members.size()) - 1))];
+    call.wait = std::chrono::milliseconds(simulator_.draw(3000, 30'000));
+    // A silence is to be noticed before: the job goes on after a loss only.
+    if (plan_.after_loss == AfterLoss::shrink) call.wait += 15s;
+    call.longest_computation = std::chrono::milliseconds(simulator_.draw(0, 300));
+    if (call.kind == Call::Kind::compute) call.longest_computation *= 5;
+    program_length_ += call.longest_computation;
+    plan_.calls.push_back(std::move(call));
+  }
+  for (auto& rank : plan_.ranks) {
+    rank.start_delay = simulator_.draw_time(0s, 50ms);
+    for (const auto& call : plan_.calls)
+      rank.computations.push_back(simulator_.draw_time(0s, call.longest_computation));
+  }
+}
+
+void Chooser::choose_network() {
+  auto const kind = simulator_.draw(0, 19);
+  plan_.network.latency = kind == 0  ? simulator_.draw_time(40ms, 300ms)
+                          : kind < 4 ? simulator_.draw_time(1ms, 40ms)
+                                     : simulator_.draw_time(20us, 500us);
+  plan_.network.heartbeat_timeout = std::chrono::milliseconds(simulator_.draw(2000, 10'000));
+}
+
+// A job goes on after a loss only: of its program's mistakes nothing is left but the exit.
+FaultKind Chooser::choose_kind() {
+  auto const kind = static_cast<FaultKind>(simulator_.draw(0, fault_kinds - 1));
+  bool const is_loss = kind != FaultKind::computes && kind != FaultKind::skips && kind != FaultKind::differs;
+  return plan_.after_loss == AfterLoss::shrink && !is_loss ? FaultKind::killed : kind;
+}
+
+void Chooser::choose_faults() {
+  auto const count = options_.fault_count ? *options_.fault_count : simulator_.draw(0, 2);
+  // The ranks are connected by then. Some faults come shortly after another one.
+  auto when = 150ms + 4 * plan_.network.latency + simulator_.draw_time(0s, program_length_);
+  for (int i = 0; i < count; ++i) {
+    auto const kind = options_.kind ? *options_.kind : choose_kind();
+    choose_fault(kind, when);
+    when += simulator_.draw_chance(0.3) ? 0s : simulator_.draw_time(0s, 1s);
+    // While the ranks recover from a silence.
+    if (plan_.after_loss == AfterLoss::shrink && is_silent(kind) && chance())
+      when += plan_.network.heartbeat_timeout;
+  }
+}
+
+int Chooser::first_of_host(int rank) const {
+  auto const& host_of = plan_.host_of;
+  auto const host = host_of[static_cast<std::size_t>(rank)];
+  return static_cast<int>(std::find(host_of.begin(), host_of.end(), host) - host_of.begin());
+}
+
+void Chooser::choose_fault(FaultKind kind, Duration when) {
+  auto const ranks = static_cast<int>(plan_.ranks.size());
+  int at = static_cast<int>(simulator_.draw(0, ranks - 1));
+  bool const of_host = kind == FaultKind::host_down || kind == FaultKind::link_down;
+  if (of_host) at = first_of_host(at);
+  Fault fault{kind, when, at, {}};
+  for (int r = 0; r < ranks; ++r)
+    if (of_host ? first_of_host(r) == at : r == at) fault.culprits.push_back(r);
+  bool const of_process = of_host || kind == FaultKind::killed || kind == FaultKind::stopped;
+  if (!of_process) misbehave(at, kind);
+  plan_.faults.push_back(std::move(fault));
+}
+
+void Chooser::misbehave(int rank, FaultKind kind) {
+  auto& culprit = plan_.ranks[static_cast<std::size_t>(rank)];
+  culprit.misbehaves = kind;
+  culprit.misbehaves_at =
+      static_cast<std::size_t>(simulator_.draw(0, static_cast<std::int64_t>(plan_.calls.size()) - 1));
+  // Ranks that wait for a value that does not come go on.
+  for (auto& call : plan_.calls)
+    if (call.kind == Call::Kind::store && call.root == rank) call.kind = Call::Kind::barrier;
+  if (kind != FaultKind::differs) return;
+  auto& call = plan_.calls[culprit.misbehaves_at];
+  call.kind = Call::Kind::all_reduce;
+  call.members = all_ranks(plan_.ranks.size());
+}
+
+}  // namespace
+
+JobPlan choose_plan(Simulator& simulator, const JobOptions& options) {
+  return Chooser(simulator, options).choose();
+}
+
+}  // namespace simulator
