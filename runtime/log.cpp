@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "log.hpp"
 
-#include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
-
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
-#include <memory>
 #include <mutex>
 #include <string_view>
 
@@ -29,15 +26,10 @@ namespace {
 
 std::atomic<int> shown_rank{-1};
 
-// Not in spdlog's registry, so that the program's own loggers are not affected.
-spdlog::logger& logger() {
-  static auto const instance = [] {
-    auto made = std::make_unique<spdlog::logger>("muster", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_pattern("%v");
-    made->set_level(spdlog::level::debug);
-    return made;
-  }();
-  return *instance;
+// In one call, so that lines of several threads do not mix.
+void print_line(std::string_view prefix, const std::string& text) {
+  auto const line = fmt::format("muster: {}{}\n", prefix, printable(text));
+  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 std::atomic<bool> capturing{false};
@@ -74,22 +66,19 @@ bool info_enabled() {
 
 void set_rank(int rank) { shown_rank = rank; }
 
-void warn(const std::string& text) { logger().warn("muster: warning: {}", printable(text)); }
-void print(const std::string& text) { logger().info("muster: {}", printable(text)); }
-
-void error(const std::string& text) { logger().warn("muster: {}", printable(text)); }
+void warn(const std::string& text) { print_line("warning: ", text); }
+void print(const std::string& text) { print_line("", text); }
 
 void print_debug(const std::string& text) {
   static auto const start = std::chrono::steady_clock::now();
   auto const ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   int const rank = shown_rank;
-  auto const line =
-      fmt::format("rank {}: +{:.3f} ms {}", rank < 0 ? "?" : std::to_string(rank), ms, printable(text));
-  if (debug_shown()) logger().debug("muster: {}", line);
+  auto const line = fmt::format("rank {}: +{:.3f} ms {}", rank < 0 ? "?" : std::to_string(rank), ms, text);
+  if (debug_shown()) print(line);
   if (!capturing) return;
   std::lock_guard const lock(captured_mutex);
   if (captured_lines.size() == max_captured_lines) captured_lines.pop_front();
-  captured_lines.push_back(line);
+  captured_lines.push_back(printable(line));
 }
 
 }  // namespace log

@@ -40,9 +40,6 @@ void info(fmt::format_string<Args...> format, Args&&... args) {
   if (info_enabled()) print(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Prints "muster: …" to stderr: the reason why this process ends.
-void error(const std::string& text);
-
 template <typename... Args>
 void debug(fmt::format_string<Args...> format, Args&&... args) {
   if (debug_enabled()) print_debug(fmt::format(format, std::forward<Args>(args)...));

@@ -25,7 +25,7 @@ void print_failure_line(const Failure& failure) {
   if (simulation) return simulation->print_line(failure.text);
   run_bounded(
       [text = failure.text] {
-        log::error(text);
+        log::print(text);
         return 0;
       },
       Deadline(print_timeout));

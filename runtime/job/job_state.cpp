@@ -123,7 +123,7 @@ void JobState::disconnect(bool local_error) noexcept {
     if (!local_error && !failure_known) return leave();
   } catch (const Error& error) {
     // A destructor throws nothing, so the program cannot print it.
-    if (!error.reported_elsewhere()) log::error(error.what());
+    if (!error.reported_elsewhere()) log::print(error.what());
   } catch (...) {
   }
   left = true;
