@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -14,33 +15,43 @@ namespace {
 
 constexpr std::chrono::seconds idle_time{1};
 
-// At most one thread waits for work.
+struct Call {
+  std::function<void()> work, on_done;
+};
+
+// At most one thread is idle.
 class BackgroundThread {
  public:
-  // False when no thread waits.
-  bool give(std::function<void()>& work) {
-    std::lock_guard const lock(mutex_);
-    if (!waits_ || next_) return false;
-    next_ = std::move(work);
+  // False when no thread is idle.
+  bool give(Call& call) {
+    {
+      std::lock_guard const lock(mutex_);
+      if (!idle_ || next_) return false;
+      next_ = std::move(call);
+    }
     changed_.notify_one();
     return true;
   }
 
-  // Empty when another thread waits already, or when no work came.
-  std::function<void()> wait() {
+  // False when another thread is idle.
+  bool become_idle() {
+    std::lock_guard const lock(mutex_);
+    return !std::exchange(idle_, true);
+  }
+
+  // For the idle thread. Empty when no work came.
+  std::optional<Call> wait() {
     std::unique_lock lock(mutex_);
-    if (waits_) return {};
-    waits_ = true;
-    changed_.wait_for(lock, idle_time, [this] { return static_cast<bool>(next_); });
-    waits_ = false;
-    return std::exchange(next_, {});
+    changed_.wait_for(lock, idle_time, [this] { return next_.has_value(); });
+    idle_ = false;
+    return std::exchange(next_, std::nullopt);
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool waits_ = false;
-  std::function<void()> next_;
+  bool idle_ = false;
+  std::optional<Call> next_;
 };
 
 // A child that was forked has none of the threads, so it gets an object of its own. They are never destroyed:
@@ -59,14 +70,17 @@ BackgroundThread& background_thread() {
 
 }  // namespace
 
-void run_in_background(std::function<void()> work) {
+void run_in_background(std::function<void()> work, std::function<void()> on_done) {
   auto& thread = background_thread();
-  if (thread.give(work)) return;
-  std::thread([&thread, work = std::move(work)]() mutable {
-    while (work) {
-      work();
-      work = {};  // what it owns ends now
-      work = thread.wait();
+  Call first{std::move(work), std::move(on_done)};
+  if (thread.give(first)) return;
+  std::thread([&thread, call = std::optional(std::move(first))]() mutable {
+    while (call) {
+      call->work();
+      bool const idle = thread.become_idle();
+      call->on_done();
+      call.reset();  // what it owns ends now
+      if (idle) call = thread.wait();
     }
   }).detach();
 }

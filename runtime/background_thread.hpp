@@ -5,8 +5,9 @@
 
 namespace muster {
 
-/// Runs `work`, which must not throw, on a thread of its own. A thread whose work is done stays for a second
-/// and runs the next work: a join makes about ten such calls. Thread-safe, also after fork().
-void run_in_background(std::function<void()> work);
+/// Runs `work` and then `on_done`, which must not throw, on a thread of its own. A thread that has done its
+/// work stays for a second and runs the next: a join makes about ten such calls. It can be given the next
+/// work as soon as on_done() is called. Thread-safe, also after fork().
+void run_in_background(std::function<void()> work, std::function<void()> on_done);
 
 }  // namespace muster

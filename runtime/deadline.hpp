@@ -48,12 +48,13 @@ std::string format_duration(std::chrono::milliseconds length);
 class BackgroundCall {
  public:
   explicit BackgroundCall(std::function<int()> call) : outcome_(std::make_shared<Outcome>()) {
-    run_in_background([outcome = outcome_, call = std::move(call)] {
-      int const value = call();
-      std::lock_guard lock(outcome->mutex);
-      outcome->value = value;
-      outcome->changed.notify_all();
-    });
+    run_in_background(
+        [outcome = outcome_, call = std::move(call)] {
+          int const value = call();
+          std::lock_guard const lock(outcome->mutex);
+          outcome->value = value;
+        },
+        [outcome = outcome_] { outcome->changed.notify_all(); });
   }
 
   /// The call's result. Empty when the deadline passed first or `cancelled`, called about every 10 ms,

@@ -35,11 +35,13 @@ std::uint64_t RpcTable::begin_request() {
 }
 
 void RpcTable::on_response(const protocol::RpcResponse& response) {
-  std::lock_guard const lock(mutex_);
-  auto const found = pending_.find(response.id);
-  if (found == pending_.end()) return;  // the request timed out
-  found->second.completed = true;
-  if (response.found) found->second.answer = response.payload;
+  {
+    std::lock_guard const lock(mutex_);
+    auto const found = pending_.find(response.id);
+    if (found == pending_.end()) return;  // the request timed out
+    found->second.completed = true;
+    if (response.found) found->second.answer = response.payload;
+  }
   changed_.notify_all();
 }
 
