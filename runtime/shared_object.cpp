@@ -6,14 +6,26 @@
 #include <cstdlib>
 
 namespace muster::detail {
+namespace {
 
-SharedObject::SharedObject(const char* variable, const char* file, const std::string& advice) : file_(file) {
-  if (const char* const other = std::getenv(variable); other != nullptr && *other != '\0') file_ = other;
-  handle_ = dlopen(file_.c_str(), RTLD_NOW | RTLD_LOCAL);
+std::string file_to_load(const char* variable, const char* file) {
+  const char* const other = std::getenv(variable);
+  return other != nullptr && *other != '\0' ? other : file;
+}
+
+}  // namespace
+
+bool SharedObject::is_loaded(const char* variable, const char* file) {
+  return dlopen(file_to_load(variable, file).c_str(), RTLD_LAZY | RTLD_NOLOAD) != nullptr;
+}
+
+SharedObject::SharedObject(const char* variable, const char* file, const std::string& advice, ErrorCode code,
+                           int scope)
+    : file_(file_to_load(variable, file)), code_(code) {
+  handle_ = dlopen(file_.c_str(), RTLD_NOW | scope);
   if (handle_ != nullptr) return;
   const char* const why = dlerror();
-  throw Error(ErrorCode::device,
-              fmt::format("{}; {}", why != nullptr ? why : file_ + " cannot be loaded", advice));
+  throw Error(code, fmt::format("{}; {}", why != nullptr ? why : file_ + " cannot be loaded", advice));
 }
 
 SharedObject::FunctionAddress SharedObject::find_optional(const char* name) const noexcept {
@@ -23,8 +35,7 @@ SharedObject::FunctionAddress SharedObject::find_optional(const char* name) cons
 SharedObject::FunctionAddress SharedObject::find(const char* name) const {
   auto const found = find_optional(name);
   if (found.address == nullptr)
-    throw Error(ErrorCode::device,
-                fmt::format("{} is too old or another library: it has no {}", file_, name));
+    throw Error(code_, fmt::format("{} is too old or another library: it has no {}", file_, name));
   return found;
 }
 

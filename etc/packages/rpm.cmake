@@ -13,6 +13,7 @@ foreach(component plugin runtime development trainer)
   set(CPACK_RPM_${upper}_PACKAGE_DESCRIPTION "${muster_text_${component}}")
 endforeach()
 set(CPACK_RPM_DEVELOPMENT_PACKAGE_NAME libmuster-devel)
+set(CPACK_RPM_RUNTIME_PACKAGE_SUGGESTS openmpi)  # loaded when a job needs it
 set(own_version "libmuster = ${PROJECT_VERSION}-${muster_release}")
 set(CPACK_RPM_DEVELOPMENT_PACKAGE_REQUIRES "${own_version}")
 set(CPACK_RPM_TRAINER_PACKAGE_REQUIRES "${own_version}")

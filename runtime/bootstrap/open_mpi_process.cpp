@@ -2,6 +2,7 @@
 #include "bootstrap/open_mpi_process.hpp"
 
 #include <dlfcn.h>
+#include <pmix.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -28,11 +29,12 @@ bool is_unnamed(const ProcessInfo& info) {
 
 }  // namespace
 
-void set_open_mpi_process_name(const pmix_proc_t& self) {
+void set_open_mpi_process_name() {
   auto* const info = static_cast<ProcessInfo*>(dlsym(RTLD_DEFAULT, "opal_process_info"));
-  if (info == nullptr || !is_unnamed(*info)) return;
-  info->process = self;
-  log::debug("join: gave Open MPI this process's name from PMIx");
+  if (info == nullptr || PMIx_Initialized() == 0 || !is_unnamed(*info)) return;
+  PMIx_Init(&info->process, nullptr, 0);  // counts its calls
+  PMIx_Finalize(nullptr, 0);
+  log::debug("gave Open MPI this process's name from PMIx");
 }
 
 }  // namespace muster::bootstrap

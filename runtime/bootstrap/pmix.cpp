@@ -200,7 +200,7 @@ std::unique_ptr<Bootstrap> connect_pmix(const Deadline& deadline) {
     return nullptr;
   }
   joined = true;
-  set_open_mpi_process_name(*self);
+  set_open_mpi_process_name();  // for an MPI_Init of the program
   auto bootstrap = std::make_unique<PmixBootstrap>(*self);
   log::set_rank(bootstrap->rank());
   log::debug("join: PMIx: connected to {}, {} ranks", bootstrap->job_name(), bootstrap->size());

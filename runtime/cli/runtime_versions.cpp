@@ -16,9 +16,6 @@
 #ifdef MUSTER_HAVE_PMIX
 #include <pmix.h>
 #endif
-#ifdef MUSTER_HAVE_OMPI
-#include <mpi.h>
-#endif
 
 namespace muster::cli::found {
 namespace {
@@ -72,14 +69,17 @@ std::string pmix() {
 }
 
 std::string open_mpi() {
-#ifdef MUSTER_HAVE_OMPI
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  MPI_Get_library_version(text.data(), &length);  // allowed before MPI_Init
-  return extract_version(text.data());
-#else
-  return "";
+#ifdef MUSTER_MPI_FILE
+  try {
+    detail::SharedObject const library("MUSTER_MPI_LIBRARY", MUSTER_MPI_FILE, "");
+    int (*const get)(char* text, int* length) = library.find("MPI_Get_library_version");
+    std::array<char, 4096> text{};  // more than MPI_MAX_LIBRARY_VERSION_STRING
+    int length = 0;
+    return get(text.data(), &length) == 0 ? extract_version(text.data()) : "";  // allowed before MPI_Init
+  } catch (const Error&) {
+  }
 #endif
+  return "";
 }
 
 std::string cuda() {

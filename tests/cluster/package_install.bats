@@ -202,6 +202,7 @@ lacks() {
   version=$(field libmuster Version)
   for name in libmuster-dev muster-trainer; do [[ ", $(field $name Depends), " == *", libmuster (= $version), "* ]]; done
   [[ "$(field libmuster Depends)" != *slurm* ]]
+  [[ "$(field libmuster Recommends)" == libopenmpi* ]]
   [ "$(dpkg-deb --info "$(package libmuster)" triggers)" = "activate-noawait ldconfig" ]
 }
 

@@ -117,8 +117,9 @@ std::unique_ptr<HostAllReduce> make_host_all_reduce(CommunicatorGroup& group, MP
   if (!one_rank_per_host) segment = exchange_segment(requests, local_ranks, local_rank, bytes);
   // All ranks use shared memory, or none does.
   int have = one_rank_per_host ? shared_memory_enabled() : segment != nullptr;
+  const MpiLibrary& mpi = requests.mpi();
   requests.run([&](MPI_Request* request) {
-    return MPI_Iallreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, comm, request);
+    return mpi.iallreduce(MPI_IN_PLACE, &have, 1, mpi.int_type, mpi.min, comm, request);
   });
   log::debug("open-mpi: '{}', {} ranks on {} hosts, {}", group.name(), group.size(), hosts,
              have != 0 ? "reduces in shared memory" : "reduces by messages alone");

@@ -19,14 +19,15 @@ constexpr std::size_t discarded_bytes = 4u << 20;
 
 std::shared_ptr<MpiCommunicator> MpiCommunicator::world(std::shared_ptr<MpiState> state,
                                                         CommunicatorGroup group) {
-  auto own = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
+  const MpiLibrary& mpi = state->mpi;
+  auto own = std::make_unique<MPI_Comm>(mpi.comm_null);
   {
     auto const wait_scope = group.wait_scope();
-    MpiRequests requests(state, group, MPI_COMM_NULL);
+    MpiRequests requests(state, group, mpi.comm_null);
     requests.require_open();
     group.begin_setup("setting up");
     try {
-      requests.run([&](MPI_Request* request) { return MPI_Comm_idup(MPI_COMM_WORLD, own.get(), request); });
+      requests.run([&](MPI_Request* request) { return mpi.comm_idup(mpi.comm_world, own.get(), request); });
     } catch (const Error&) {
       (void)own.release();  // MPI may still write to it
       throw;
@@ -34,7 +35,7 @@ std::shared_ptr<MpiCommunicator> MpiCommunicator::world(std::shared_ptr<MpiState
   }
   {
     std::lock_guard const lock(state->mpi_mutex);
-    MPI_Comm_set_errhandler(*own, MPI_ERRORS_RETURN);
+    mpi.comm_set_errhandler(*own, mpi.errors_return);
   }
   return std::shared_ptr<MpiCommunicator>(new MpiCommunicator(std::move(state), std::move(group), *own));
 }
@@ -58,7 +59,7 @@ MpiCommunicator::~MpiCommunicator() {
     return;
   }
   std::lock_guard const lock(state_->mpi_mutex);
-  if (state_->open) MPI_Comm_free(&comm_);
+  if (state_->open) state_->mpi.comm_free(&comm_);
 }
 
 std::shared_ptr<CommunicatorBackend> MpiCommunicator::split(int color, int key) {
@@ -67,12 +68,12 @@ std::shared_ptr<CommunicatorBackend> MpiCommunicator::split(int color, int key) 
   // The ranks meet on the control plane first, which can name the missing ones.
   CommunicatorGroup part = group_.split(color, key);
   auto const wait_scope = group_.wait_scope();
-  auto const made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
+  auto const made = std::make_shared<MPI_Comm>(state_->mpi.comm_null);
   // MPI_Comm_split also progresses the operations of other threads, which cannot poll meanwhile.
   auto const code = run_bounded(
       [state = state_, whole = comm_, color, key, made] {
         std::lock_guard const lock(state->mpi_mutex);
-        return MPI_Comm_split(whole, color, key, made.get());
+        return state->mpi.comm_split(whole, color, key, made.get());
       },
       group_.deadline(), [this] { return group_.failed(); });
   if (!code) requests_.fail_wait();

@@ -33,10 +33,10 @@ constexpr int unused_tag = 0;
 constexpr unsigned polls_between_checks = 256;
 
 // A power of two minus one, which MPI's limit may not be.
-int tag_limit() {
+int tag_limit(const MpiLibrary& mpi) {
   int* limit = nullptr;
   int found = 0;
-  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &found);
+  mpi.comm_get_attr(mpi.comm_world, MPI_TAG_UB, &limit, &found);
   if (found == 0) return 0x7fff;  // the least that MPI allows
   return static_cast<int>((std::bit_floor(static_cast<unsigned>(*limit) + 1)) - 1);
 }
@@ -44,7 +44,11 @@ int tag_limit() {
 }  // namespace
 
 MpiRequests::MpiRequests(std::shared_ptr<MpiState> state, CommunicatorGroup& group, MPI_Comm comm)
-    : state_(std::move(state)), group_(group), comm_(comm), tags_(group.size(), tag_limit()) {}
+    : state_(std::move(state)),
+      mpi_(state_->mpi),
+      group_(group),
+      comm_(comm),
+      tags_(group.size(), tag_limit(mpi_)) {}
 
 void MpiRequests::begin_message(const CollectiveCall& call) {
   auto const bytes = call.count * size_of(call.type);
@@ -65,10 +69,10 @@ void MpiRequests::check_posted() {
     const auto& recv = message.recv;
     int found = 0;
     MPI_Status status;
-    call([&] { return MPI_Iprobe(recv.peer, MPI_ANY_TAG, comm_, &found, &status); });
+    call([&] { return mpi_.iprobe(recv.peer, MPI_ANY_TAG, comm_, &found, &status); });
     if (found == 0) continue;
     MPI_Count bytes = 0;
-    MPI_Get_elements_x(&status, MPI_BYTE, &bytes);
+    mpi_.get_elements_x(&status, mpi_.byte, &bytes);
     auto const sent = tags_.describe_mismatch(status.MPI_TAG, message.tag, static_cast<std::size_t>(bytes));
     if (sent.empty()) continue;
     broken_ = true;
@@ -83,8 +87,9 @@ void MpiRequests::send(const void* from, std::size_t bytes, int peer, int tag, B
   for (std::size_t at = 0; at < bytes; at += message_bytes) {
     auto const length = static_cast<int>(std::min(message_bytes, bytes - at));
     const void* const part = static_cast<const std::byte*>(from) + at;
-    start(batch,
-          [&](MPI_Request* request) { return MPI_Isend(part, length, MPI_BYTE, peer, tag, comm_, request); });
+    start(batch, [&](MPI_Request* request) {
+      return mpi_.isend(part, length, mpi_.byte, peer, tag, comm_, request);
+    });
   }
 }
 
@@ -92,8 +97,9 @@ void MpiRequests::recv(void* to, std::size_t bytes, int peer, int tag, Batch& ba
   for (std::size_t at = 0; at < bytes; at += message_bytes) {
     auto const length = static_cast<int>(std::min(message_bytes, bytes - at));
     void* const part = static_cast<std::byte*>(to) + at;
-    start(batch,
-          [&](MPI_Request* request) { return MPI_Irecv(part, length, MPI_BYTE, peer, tag, comm_, request); });
+    start(batch, [&](MPI_Request* request) {
+      return mpi_.irecv(part, length, mpi_.byte, peer, tag, comm_, request);
+    });
   }
 }
 
@@ -105,7 +111,7 @@ void MpiRequests::wait(Batch& batch) {
     int const code = call([&] {
       int tested = MPI_SUCCESS;
       for (; next != batch.end() && tested == MPI_SUCCESS; ++next) {
-        tested = MPI_Test(&*next, &done, MPI_STATUS_IGNORE);
+        tested = mpi_.test(&*next, &done, MPI_STATUS_IGNORE);
         if (done == 0) break;
       }
       return tested;
@@ -174,7 +180,7 @@ void MpiRequests::on_shm_spin(unsigned polls) {
   if (polls % 64 == 63 || (yields && in_flight_ > 0)) {
     std::unique_lock const lock(state_->mpi_mutex, std::try_to_lock);
     int found = 0;
-    if (lock.owns_lock()) MPI_Iprobe(MPI_ANY_SOURCE, unused_tag, comm_, &found, MPI_STATUS_IGNORE);
+    if (lock.owns_lock()) mpi_.iprobe(MPI_ANY_SOURCE, unused_tag, comm_, &found, MPI_STATUS_IGNORE);
   }
   if (yields) yield_core(polls);
 }
@@ -185,7 +191,7 @@ void MpiRequests::fail(int code) {
   Deadline const moment(std::chrono::milliseconds{1000});
   while (!group_.failed() && !moment.passed()) sched_yield();
   group_.check();
-  group_.fail(ErrorCode::system, mpi_error_text(code));
+  group_.fail(ErrorCode::system, mpi_.error_text(code));
 }
 
 }  // namespace muster::detail

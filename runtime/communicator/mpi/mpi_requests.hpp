@@ -28,6 +28,7 @@ class MpiRequests final : public PointToPoint {
   void require_open() const {
     if (!state_->open) throw Error(ErrorCode::usage, "the communicator was used after the job was left");
   }
+  const MpiLibrary& mpi() const noexcept { return mpi_; }
   /// Ranks share cores: they yield the core while they wait.
   bool yields() const noexcept { return state_->yield; }
   /// True after an error: MPI may then use the buffers of operations until the process ends.
@@ -80,7 +81,7 @@ class MpiRequests final : public PointToPoint {
 
   template <typename Begin>
   void start(Batch& batch, Begin begin) {
-    auto& request = batch.emplace_back(MPI_REQUEST_NULL);
+    auto& request = batch.emplace_back(mpi_.request_null);
     ++in_flight_;
     int const code = call([&] { return begin(&request); });
     if (code != MPI_SUCCESS) fail(code);
@@ -100,6 +101,7 @@ class MpiRequests final : public PointToPoint {
   void check_wait(unsigned polls);
 
   std::shared_ptr<MpiState> state_;
+  const MpiLibrary& mpi_;
   CommunicatorGroup& group_;
   MPI_Comm comm_;
   MpiTags tags_;

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "bootstrap/open_mpi_process.hpp"
 #include "communicator/mpi/lost_rank_reports.hpp"
 #include "communicator/mpi/mpi_communicator.hpp"
 #include "communicator/mpi/mpi_interface.hpp"
@@ -58,6 +59,7 @@ void set_open_mpi_defaults(bool yield) {
   // Libfabric).
   if (!has_fabric()) set_default("OMPI_MCA_mpi_ft_enable", "1");
 #ifdef MUSTER_HAVE_PMIX
+  bootstrap::set_open_mpi_process_name();
   // Needed wherever fault tolerance is on, even if the user turned it on.
   suppress_lost_rank_reports();
 #endif
@@ -77,11 +79,11 @@ std::string describe_this_rank(const JobContext& job) {
   throw_job_failure(job, code, fmt::format("{} on {}", what, describe_this_rank(job)));
 }
 
-void check_ranks(const JobContext& job) {
+void check_ranks(const JobContext& job, const MpiLibrary& mpi) {
   int rank = -1;
   int size = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  mpi.comm_rank(mpi.comm_world, &rank);
+  mpi.comm_size(mpi.comm_world, &size);
   if (rank == job.rank && size == static_cast<int>(job.roster.size())) return;
   throw_job_failure(
       job, ErrorCode::environment,
@@ -138,7 +140,7 @@ class Session : public MpiSession {
     try {
       run_mpi_call(job, *init_state_, 2, "MPI_Finalize", deadline, [state = state_] {
         std::lock_guard const lock(state->mpi_mutex);
-        return MPI_Finalize();
+        return state->mpi.finalize();
       });
     } catch (const Error& error) {
       throw Error(error.code(),
@@ -158,9 +160,9 @@ class Session : public MpiSession {
 };
 
 // MPI calls without a deadline run on a second thread, so MPI must allow that.
-void check_threads(const JobContext& job, bool ours) {
+void check_threads(const JobContext& job, const MpiLibrary& mpi, bool ours) {
   int provided = MPI_THREAD_SINGLE;
-  MPI_Query_thread(&provided);
+  mpi.query_thread(&provided);
   if (provided >= MPI_THREAD_SERIALIZED) return;
   throw_job_failure(
       job, ErrorCode::environment,
@@ -170,28 +172,29 @@ void check_threads(const JobContext& job, bool ours) {
              "MPI_THREAD_SERIALIZED: call MPI_Init_thread with it, or leave MPI_Init to Muster");
 }
 
-}  // namespace
-
-std::string mpi_error_text(int code) {
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) return fmt::format("MPI error {}", code);
-  return {text.data(), static_cast<std::size_t>(length)};
+// All ranks end when one of them cannot load Open MPI.
+const MpiLibrary& load_mpi(const JobContext& job) {
+  try {
+    return MpiLibrary::get();
+  } catch (const Error& error) {
+    throw_rank_failure(job, error.code(), error.what());
+  }
 }
 
+}  // namespace
+
 bool can_start_mpi() {
-  int initialised = 0;
-  MPI_Initialized(&initialised);
   // Without PMIx the MPI_Init of every process creates a world of one rank.
-  return initialised != 0 || std::getenv("PMIX_RANK") != nullptr ||
+  return MpiLibrary::is_initialised() || std::getenv("PMIX_RANK") != nullptr ||
          std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
 }
 
 std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& deadline) {
+  const MpiLibrary& mpi = load_mpi(job);
   int initialised = 0;
   int finalized = 0;
-  MPI_Initialized(&initialised);
-  MPI_Finalized(&finalized);
+  mpi.initialized(&initialised);
+  mpi.finalized(&finalized);
   if (finalized != 0) {
     throw Error(ErrorCode::environment,
                 "Open MPI was finalized in this process already and cannot start again: one job with a host "
@@ -205,18 +208,18 @@ std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& dea
     set_open_mpi_defaults(yield);
     if (auto const name = choose_tcp_interface(job.roster, job.rank); !name.empty())
       log::debug("open-mpi: uses TCP only over {}, on which the other hosts reach this one", name);
-    run_mpi_call(job, *init_state, 1, "MPI_Init", deadline, [] {
+    run_mpi_call(job, *init_state, 1, "MPI_Init", deadline, [&mpi] {
       int provided = 0;
-      return MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+      return mpi.init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
     });
   }
   log::debug("open-mpi: {}, yielding {}", initialised == 0 ? "initialised" : "the program had initialised it",
              yield);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  mpi.comm_set_errhandler(mpi.comm_world, mpi.errors_return);
+  mpi.comm_set_errhandler(mpi.comm_self, mpi.errors_return);
   auto session = std::make_shared<Session>(initialised == 0, yield, init_state);
-  check_threads(job, initialised == 0);
-  check_ranks(job);
+  check_threads(job, mpi, initialised == 0);
+  check_ranks(job, mpi);
   return session;
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <mpi.h>
-
 #include <atomic>
 #include <mutex>
-#include <string>
+
+#include "communicator/mpi/mpi_library.hpp"
 
 namespace muster::detail {
 
 /// State that all MPI communicators share.
 struct MpiState {
+  const MpiLibrary& mpi = MpiLibrary::get();
   std::atomic<bool> open{true};  ///< false after the job was left: MPI may be finalized
   bool yield = false;            ///< ranks share cores: yield the core while waiting
   /// Held during each call of MPI, because of MPI_THREAD_SERIALIZED. Only MPI_Comm_split waits for other
@@ -19,8 +19,5 @@ struct MpiState {
   /// Threads that wait for `mpi_mutex`; while there are any, a thread that polls yields to them.
   std::atomic<int> mpi_mutex_waiters{0};
 };
-
-/// MPI's text for an error code.
-std::string mpi_error_text(int code);
 
 }  // namespace muster::detail
