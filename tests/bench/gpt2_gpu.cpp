@@ -35,7 +35,7 @@ namespace {
 
 constexpr int warm_up = 3;
 constexpr double learning_rate = 3e-4;
-const AdamwSettings adamw_settings;
+const OptimizerSettings adamw_settings;
 
 /// Token t is as frequent as t^-0.75.
 std::vector<compute::Token> random_tokens(std::size_t count, int vocabulary) {
@@ -97,7 +97,7 @@ class Training {
  private:
   CudaCompute& on_;
   models::Gpt<bfloat16> gpt_;
-  Adamw<float> adamw_;
+  Optimizer<float> adamw_;
   int batch_;
   std::vector<compute::Token> tokens_;
   std::int64_t step_ = 0;

@@ -145,7 +145,7 @@ void time_update(const GptConfig& c, CudaCompute& on, Parts& parts) {
   Arena<bfloat16> rounded(count, on.gpu());
   fill(parameters, count, 0.02f, on);
   fill(gradients, count, 1e-3f, on);
-  Adamw<float> adamw(table, {}, on);
+  Optimizer<float> adamw(table, {}, on);
   std::int64_t step = 0;
   // Reads and writes parameter and moments, reads the gradient, writes the rounded parameter.
   parts.time("AdamW", 1, 0, 30.0 * static_cast<double>(count),

@@ -86,6 +86,10 @@ class TimedCompute final : public muster::compute::Compute<Real> {
   double sum_of_squares(const Sum* x, std::size_t count) override {
     return time(Phase::finite_and_norm, [&] { return inner_.sum_of_squares(x, count); });
   }
+  void sgd(const muster::compute::SgdStep& step, Sum* parameter, const Sum* gradient, Sum* momentum,
+           muster::bfloat16* rounded, std::size_t count) override {
+    time(Phase::adamw, [&] { inner_.sgd(step, parameter, gradient, momentum, rounded, count); });
+  }
   void adamw(const muster::compute::AdamwStep& step, Sum* parameter, const Sum* gradient, Sum* moment1,
              Sum* moment2, muster::bfloat16* rounded, std::size_t count) override {
     time(Phase::adamw, [&] { inner_.adamw(step, parameter, gradient, moment1, moment2, rounded, count); });

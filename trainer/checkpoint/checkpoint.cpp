@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstring>
 #include <fstream>
 
@@ -29,8 +28,9 @@ struct Part {
   std::span<float> arena;
 };
 
-std::array<Part, 3> list_parts(const TrainingTensors& tensors) {
-  return {{{"", tensors.parameters}, {"adamw.m.", tensors.moment1}, {"adamw.v.", tensors.moment2}}};
+std::vector<Part> list_parts(const TrainingTensors& tensors) {
+  if (tensors.moment2.empty()) return {{"", tensors.parameters}, {"sgd.momentum.", tensors.moment1}};
+  return {{"", tensors.parameters}, {"adamw.m.", tensors.moment1}, {"adamw.v.", tensors.moment2}};
 }
 
 std::uint64_t hash_tensors(const models::TensorTable& table, const TrainingTensors& tensors) {
@@ -71,8 +71,9 @@ StoredState read_state(const fs::path& folder) {
   }
 }
 
-void check_shapes(const SafetensorsFile& file, const fs::path& folder, const models::TensorTable& table) {
-  for (const Part& part : list_parts({})) {
+void check_shapes(const SafetensorsFile& file, const fs::path& folder, const models::TensorTable& table,
+                  const std::vector<Part>& parts) {
+  for (const Part& part : parts) {
     for (const auto& tensor : table.tensors) {
       const SafetensorsTensor* found = file.find(part.prefix + tensor.name);
       if (!found || found->type != "F32" || found->shape != tensor.shape) {
@@ -81,7 +82,7 @@ void check_shapes(const SafetensorsFile& file, const fs::path& folder, const mod
       }
     }
   }
-  if (file.tensors().size() != 3 * table.tensors.size())
+  if (file.tensors().size() != parts.size() * table.tensors.size())
     refuse(folder, "it holds tensors that the model does not have");
 }
 
@@ -113,8 +114,9 @@ Checkpoint::Checkpoint(const fs::path& folder)
     : folder_(folder), stored_(read_state(folder)), file_(folder / tensors_name) {}
 
 void Checkpoint::read(const models::TensorTable& table, const TrainingTensors& tensors) const {
-  check_shapes(file_, folder_, table);
-  for (const Part& part : list_parts(tensors)) {
+  const auto parts = list_parts(tensors);
+  check_shapes(file_, folder_, table, parts);
+  for (const Part& part : parts) {
     for (const auto& tensor : table.tensors)
       file_.read(*file_.find(part.prefix + tensor.name), part.arena.data() + tensor.offset);
   }

@@ -10,15 +10,16 @@
 
 namespace muster {
 
-/// The three arenas of a checkpoint, each laid out by the same table.
+/// The arenas of a checkpoint, each laid out by the same table. AdamW has two moments; SGD has its momentum,
+/// moment1, alone.
 struct TrainingTensors {
   std::span<float> parameters, moment1, moment2;
 };
 
 /// Writes a folder with tensors.safetensors (parameters under their own names, AdamW's moments as
-/// adamw.m.NAME and adamw.v.NAME), state.json (the state and a hash over all tensors) and, if the state has
-/// one, autotune.json. The folder appears whole or not at all; on an error, an earlier folder of that path
-/// stays good.
+/// adamw.m.NAME and adamw.v.NAME, SGD's momentum as sgd.momentum.NAME), state.json (the state and a hash over
+/// all tensors) and, if the state has one, autotune.json. The folder appears whole or not at all; on an
+/// error, an earlier folder of that path stays good.
 /// @throws muster::Error(ErrorCode::system)
 void write_checkpoint(const std::filesystem::path& folder, const TrainingState& state,
                       const models::TensorTable& table, const TrainingTensors& tensors);

@@ -16,9 +16,12 @@ double seconds_since(Clock::time_point from) {
 }  // namespace
 
 TrainingTensors CheckpointWriter::copy_buffers() {
-  for (auto* arena : {&parameters_, &moment1_, &moment2_}) {
-    if (arena->size() == 0) *arena = compute::Arena<float>(table_.arena_size);
-  }
+  const auto allocate = [this](compute::Arena<float>& arena) {
+    if (arena.size() == 0) arena = compute::Arena<float>(table_.arena_size);
+  };
+  allocate(parameters_);
+  allocate(moment1_);
+  if (moments_ == 2) allocate(moment2_);
   return {parameters_.span(), moment1_.span(), moment2_.span()};
 }
 

@@ -13,7 +13,7 @@
 namespace muster {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingState, step, samples, skipped, model, seed, batch, world_size,
-                                   threads, chunk, dtype)
+                                   threads, chunk, dtype, optimizer)
 
 namespace {
 
@@ -70,6 +70,7 @@ StoredState read_fields(Json json) {
   json.erase("checksum");
   if (checksum != compute_checksum(json)) throw std::runtime_error("its checksum does not match its content");
   if (!json.contains("dtype")) json["dtype"] = "fp32";  // older files have none
+  if (!json.contains("optimizer")) json["optimizer"] = "adamw";
   StoredState stored{get_state(json), get_hex(json, "tensor_hash")};
   stored.state.data_hash = get_hex(json, "data_hash");
   return stored;

@@ -21,9 +21,10 @@ struct TrainingState {
 
   // These change the bits of later steps, but the run stays the same one.
   std::int64_t world_size = 1;
-  std::int64_t threads = 1;    ///< of rank 0
-  std::int64_t chunk = 0;      ///< sequences in a chunk of the deterministic mode; 0: not that mode
-  std::string dtype = "fp32";  ///< --dtype
+  std::int64_t threads = 1;         ///< of rank 0
+  std::int64_t chunk = 0;           ///< sequences in a chunk of the deterministic mode; 0: not that mode
+  std::string dtype = "fp32";       ///< --dtype
+  std::string optimizer = "adamw";  ///< --optimizer
   /// Autotuner::results(), in a file of its own; empty: the device chooses no algorithms.
   std::string autotune;
 

@@ -39,10 +39,20 @@ struct AdamwStep {
   double correction1 = 1, correction2 = 1;  ///< 1 - beta^t
 };
 
+/// Scalars of one step of SGD with momentum: g += weight_decay * p; v = momentum * v + g; p -= learning_rate
+/// * (nesterov ? g + momentum * v : v), as torch.optim.SGD without dampening (Sutskever et al. 2013).
+struct SgdStep {
+  double learning_rate = 0;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+  double gradient_scale = 1;  ///< multiplies every gradient first (clipping)
+};
+
 /// Operations on parameters and their gradients, independent of the model's precision (see Compute).
 ///
 /// A step calls begin_step(); for each chunk the model's gradients, check_finite() on each gradient as soon
-/// as it is complete, and end_chunk(); after the reduction decide(), adamw() if decide() allows it,
+/// as it is complete, and end_chunk(); after the reduction decide(), adamw() or sgd() if decide() allows it,
 /// end_step(), and outcome().
 /// On an asynchronous device only outcome() waits. The next step may begin before it: at most one outcome,
 /// that of the previous step, may be outstanding then. The functions that are not pure here do this on the
@@ -89,6 +99,9 @@ class UpdateCompute {
 
   /// Sum of squares in double; the same bits for any number of threads and any instruction set.
   virtual double sum_of_squares(const Real* x, std::size_t count) = 0;
+  /// One SGD update of `parameter` and its momentum; otherwise as adamw().
+  virtual void sgd(const SgdStep& step, Real* parameter, const Real* gradient, Real* momentum,
+                   bfloat16* rounded, std::size_t count) = 0;
   /// One AdamW update of `parameter` and its moments; the same bits for any number of threads and any
   /// instruction set. `rounded`, unless null, gets the new parameters rounded as round() does.
   virtual void adamw(const AdamwStep& step, Real* parameter, const Real* gradient, Real* moment1,

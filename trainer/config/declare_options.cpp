@@ -84,23 +84,45 @@ void add_training_options(CLI::App& app, Options& o) {
   add_option(app, "--batch", o.batch, "Samples (sequences, images) per step over all ranks together")
       ->check(integer(1, 1 << 20));
   add_option(app, "--steps", o.steps, "Updates in the whole run")->check(integer(std::int64_t{1}, max_steps));
+  add_option(app, "--optimizer", o.optimizer_name, "adamw, or sgd: with momentum, as torch.optim.SGD")
+      ->check(CLI::IsMember({"adamw", "sgd"}));
   add_option(app, "--learning-rate", o.learning_rate,
-             "Peak learning rate; the default for GPT-2's sizes is lower, 6e-4 (124M) to 2e-4 (1558M)")
+             "Peak learning rate; the default for GPT-2's sizes is lower, 6e-4 (124M) to 2e-4 (1558M), and "
+             "0.1 for sgd")
       ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
   add_option(app, "--min-learning-rate", o.min_learning_rate,
-             "Learning rate at the last step; for GPT-2's sizes a tenth of their peak")
+             "Learning rate at the last step; for GPT-2's sizes a tenth of their peak, for sgd 0")
       ->check(non_negative());
-  add_option(app, "--warmup", o.warmup, "Steps of linear rise to the peak, before the half-cosine decay")
+  add_option(app, "--warmup", o.warmup, "Steps of linear rise to the peak, before the schedule")
       ->check(integer(std::int64_t{0}, max_steps));
-  add_option(app, "--weight-decay", o.adamw.weight_decay, "AdamW's decay of matrices and embeddings")
+  add_option(
+      app, "--schedule", o.schedule,
+      "Learning rate after the warm-up: cosine or linear, which fall to --min-learning-rate; constant; "
+      "step, which falls at --milestones; wsd, which is stable and falls over the last --decay-steps")
+      ->check(CLI::IsMember({"cosine", "linear", "constant", "step", "wsd"}));
+  add_option(app, "--milestones", o.milestones,
+             "With --schedule step: the steps at which the learning rate falls, such as 32000,48000")
+      ->type_name("STEP,...");
+  add_option(app, "--decay-factor", o.decay_factor,
+             "With --schedule step: factor of the learning rate at each milestone")
+      ->check(number("above 0", [](double factor) { return std::isfinite(factor) && factor > 0; }));
+  add_option(app, "--decay-steps", o.decay_steps,
+             "With --schedule wsd: steps of the fall at the end of the run; 0: a tenth of --steps")
+      ->check(integer(std::int64_t{0}, max_steps));
+  add_option(app, "--weight-decay", o.optimizer.weight_decay,
+             "Decay of matrices and embeddings, not of norms and biases; the default for sgd is 1e-4")
       ->check(non_negative());
-  add_option(app, "--beta1", o.adamw.beta1, "AdamW's decay of the first moment")->check(below_one());
-  add_option(app, "--beta2", o.adamw.beta2, "AdamW's decay of the second moment")->check(below_one());
-  add_option(app, "--clip", o.adamw.clip, "Largest global gradient norm; 0: no clipping")
+  add_option(app, "--momentum", o.optimizer.momentum, "SGD's momentum")->check(below_one());
+  add_switch(app, "nesterov", o.optimizer.nesterov, "SGD with Nesterov's momentum");
+  add_option(app, "--beta1", o.optimizer.beta1, "AdamW's decay of the first moment")->check(below_one());
+  add_option(app, "--beta2", o.optimizer.beta2, "AdamW's decay of the second moment")->check(below_one());
+  add_option(app, "--clip", o.optimizer.clip,
+             "Largest global gradient norm; 0: no clipping, the default for sgd")
       ->check(non_negative());
-  add_option(app, "--dtype", o.dtype,
-             "Type that the model computes in; with bf16, parameters, gradients and AdamW's moments stay in "
-             "float32")
+  add_option(
+      app, "--dtype", o.dtype,
+      "Type that the model computes in; with bf16, parameters, gradients and the optimizer's moments stay in "
+      "float32")
       ->check(CLI::IsMember({"fp32", "bf16"}));
   add_switch(app, "deterministic", o.deterministic,
              "The same bits for any number of ranks: gradients are added in a fixed tree, chunk by chunk");

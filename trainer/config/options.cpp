@@ -3,8 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "muster/error.hpp"
-#include "optimizer/schedule.hpp"
 #include "text/plural.hpp"
 
 namespace muster {
@@ -50,12 +51,81 @@ void choose_learning_rate(Options& o) {
   if (!o.origins.contains("min-learning-rate")) o.min_learning_rate = peak->second / 10;
 }
 
-/// Refuses settings with other values than the default that have no effect because of another setting.
+/// SGD's defaults are those of He et al. 2015 (arXiv 1512.03385, section 4.2), who do not clip.
+void choose_optimizer(Options& o) {
+  if (o.optimizer_name != "sgd") return;
+  o.optimizer.kind = OptimizerKind::sgd;
+  const auto set_default = [&o](const char* name, double& value, double unless_given) {
+    if (!o.origins.contains(name)) value = unless_given;
+  };
+  set_default("learning-rate", o.learning_rate, 0.1);
+  set_default("min-learning-rate", o.min_learning_rate, 0);
+  set_default("weight-decay", o.optimizer.weight_decay, 1e-4);
+  set_default("clip", o.optimizer.clip, 0);
+}
+
+/// The steps of "32000,48000".
+/// @throws muster::Error(ErrorCode::usage) unless they are rising positive integers.
+std::vector<std::int64_t> parse_milestones(const Options& o) {
+  std::vector<std::int64_t> steps;
+  const char* at = o.milestones.data();
+  const char* const end = at + o.milestones.size();
+  while (at != end) {
+    std::int64_t step = 0;
+    const auto read = std::from_chars(at, end, step);
+    const bool last = read.ptr == end;
+    require(read.ec == std::errc() && step > (steps.empty() ? 0 : steps.back()) &&
+                (last || (*read.ptr == ',' && read.ptr + 1 != end)),
+            describe_setting(o, "milestones", o.milestones) + ": give rising numbers of steps, with commas");
+    steps.push_back(step);
+    at = last ? end : read.ptr + 1;
+  }
+  return steps;
+}
+
+/// Refuses a setting with another value than the default that has no effect because of another setting.
+template <typename Value>
+void refuse_ineffective(const Options& o, const char* name, const Value& value, const Value& unset,
+                        bool has_effect, const std::string& problem) {
+  require(has_effect || value == unset, describe_setting(o, name, value) + problem);
+}
+
+/// Settings of another optimizer or schedule.
+void refuse_other_kinds(const Options& o) {
+  Options unset;
+  unset.model_name = o.model_name;
+  unset.optimizer_name = o.optimizer_name;
+  choose_learning_rate(unset);
+  choose_optimizer(unset);
+  const auto problem = [&o](const char* name, const std::string& value) {
+    return fmt::format(" has no effect with {}: leave it out", describe_setting(o, name, value));
+  };
+  const std::string optimizer = problem("optimizer", o.optimizer_name);
+  const bool sgd = o.optimizer_name == "sgd";
+  refuse_ineffective(o, "beta1", o.optimizer.beta1, unset.optimizer.beta1, !sgd, optimizer);
+  refuse_ineffective(o, "beta2", o.optimizer.beta2, unset.optimizer.beta2, !sgd, optimizer);
+  refuse_ineffective(o, "momentum", o.optimizer.momentum, unset.optimizer.momentum, sgd, optimizer);
+  refuse_ineffective(o, "nesterov", o.optimizer.nesterov, false, sgd, optimizer);
+  require(!o.optimizer.nesterov || o.optimizer.momentum > 0, "--nesterov needs a --momentum above 0");
+  const std::string schedule = problem("schedule", o.schedule);
+  const bool step = o.schedule == "step";
+  refuse_ineffective(o, "milestones", o.milestones, unset.milestones, step, schedule);
+  refuse_ineffective(o, "decay-factor", o.decay_factor, unset.decay_factor, step, schedule);
+  refuse_ineffective(o, "decay-steps", o.decay_steps, unset.decay_steps, o.schedule == "wsd", schedule);
+  refuse_ineffective(o, "min-learning-rate", o.min_learning_rate, unset.min_learning_rate,
+                     !step && o.schedule != "constant", schedule);
+  require(!step || !o.milestones.empty(),
+          "--schedule step needs --milestones: the steps at which the learning rate falls");
+  require(o.decay_steps <= o.steps,
+          fmt::format("{} is longer than {}", describe_setting(o, "decay-steps", o.decay_steps),
+                      describe_setting(o, "steps", o.steps)));
+}
+
 void refuse_ineffective_settings(const Options& o) {
   const Options defaults;
   const auto check = [&o](const char* name, const auto& value, const auto& unset, bool has_effect,
                           const std::string& problem) {
-    require(has_effect || value == unset, describe_setting(o, name, value) + problem);
+    refuse_ineffective(o, name, value, unset, has_effect, problem);
   };
   check("warmup", o.warmup, defaults.warmup, o.warmup <= o.steps,
         fmt::format(" is longer than {}: give fewer steps of warm-up, or more steps",
@@ -68,13 +138,13 @@ void refuse_ineffective_settings(const Options& o) {
   const std::string decided =
       fmt::format(" has no effect with {}, whose files say what is held out: leave it out", o.model_name);
   check("validation-fraction", o.validation_fraction, defaults.validation_fraction, !files_decide, decided);
-  check("validation-tokens", o.validation_tokens, 0, !files_decide, decided);
+  check("validation-tokens", o.validation_tokens, defaults.validation_tokens, !files_decide, decided);
   const bool holds_out = o.validation_fraction > 0;
   const std::string none_held_out =
       fmt::format(" has no effect with {}, which holds nothing out: leave one of them out",
                   describe_setting(o, "validation-fraction", o.validation_fraction));
   check("eval-every", o.eval_every, defaults.eval_every, holds_out || o.eval_every == 0, none_held_out);
-  check("validation-tokens", o.validation_tokens, 0, holds_out, none_held_out);
+  check("validation-tokens", o.validation_tokens, defaults.validation_tokens, holds_out, none_held_out);
 }
 
 }  // namespace
@@ -82,13 +152,16 @@ void refuse_ineffective_settings(const Options& o) {
 void finalize_options(Options& o) {
   choose_model(o);
   choose_learning_rate(o);
+  choose_optimizer(o);
   require(o.model.width % o.model.heads == 0,
           fmt::format("--width {} cannot be divided into --heads {} of equal width", o.model.width,
                       o.model.heads));
   require(std::int64_t{o.batch} * o.model.context <= max_tokens,
           fmt::format("--batch {} of --context {} is more than {} tokens a step", o.batch, o.model.context,
                       max_tokens));
-  require(o.min_learning_rate <= o.learning_rate,
+  refuse_other_kinds(o);
+  parse_milestones(o);
+  require(o.schedule == "step" || o.schedule == "constant" || o.min_learning_rate <= o.learning_rate,
           fmt::format("{} is above {}: give a lower one",
                       describe_setting(o, "min-learning-rate", o.min_learning_rate),
                       describe_setting(o, "learning-rate", o.learning_rate)));
@@ -97,10 +170,26 @@ void finalize_options(Options& o) {
   refuse_ineffective_settings(o);
 }
 
+Schedule learning_rate_schedule(const Options& o) {
+  static const std::map<std::string, Schedule::Shape> shapes{{"cosine", Schedule::Shape::cosine},
+                                                             {"linear", Schedule::Shape::linear},
+                                                             {"constant", Schedule::Shape::constant},
+                                                             {"step", Schedule::Shape::step},
+                                                             {"wsd", Schedule::Shape::stable_decay}};
+  return {o.learning_rate,
+          o.min_learning_rate,
+          o.warmup,
+          o.steps,
+          shapes.at(o.schedule),
+          parse_milestones(o),
+          o.decay_factor,
+          o.decay_steps > 0 ? o.decay_steps : std::max<std::int64_t>(o.steps / 10, 1)};
+}
+
 std::vector<std::string> setting_warnings(const Options& o, int ranks, std::uint64_t samples_per_epoch) {
   std::vector<std::string> warnings;
   if (o.warmup > o.steps) {
-    const Schedule schedule{o.learning_rate, o.min_learning_rate, o.warmup, o.steps};
+    const Schedule schedule = learning_rate_schedule(o);
     warnings.push_back(
         fmt::format("--warmup {} is longer than --steps {}: the learning rate reaches only {:.3g}", o.warmup,
                     o.steps, schedule.at(o.steps - 1)));

@@ -10,6 +10,7 @@
 #include "models/gpt.hpp"
 #include "muster/job.hpp"
 #include "optimizer/optimizer.hpp"
+#include "optimizer/schedule.hpp"
 
 namespace muster {
 
@@ -33,7 +34,12 @@ struct Options {
   std::int64_t steps = 2000;
   double learning_rate = 3e-3, min_learning_rate = 1e-4;
   std::int64_t warmup = 100;
-  AdamwSettings adamw;
+  std::string schedule = "cosine";  ///< see --schedule
+  std::string milestones;           ///< "32000,48000": of the schedule "step"
+  double decay_factor = 0.1;        ///< at each milestone
+  std::int64_t decay_steps = 0;     ///< of the schedule "wsd"; 0: a tenth of the steps
+  std::string optimizer_name = "adamw";
+  OptimizerSettings optimizer;
   std::uint64_t seed = 1;
   std::string dtype = "fp32";  ///< or "bf16": type that the model computes in
   bool deterministic = false;
@@ -65,9 +71,13 @@ struct Options {
 /// @throws muster::Error with one line for people: usage, or system when the file cannot be read.
 std::optional<Options> parse_options(int argc, const char* const* argv);
 
-/// Sets `model` from the name and the shape, and the learning rates that `origins` does not contain.
+/// Sets `model` from the name and the shape, the kind of the optimizer, and the defaults that depend on them
+/// where `origins` does not contain the setting.
 /// @throws muster::Error(ErrorCode::usage) when values contradict each other.
 void finalize_options(Options& options);
+
+/// The learning rate of each step. `options` are finalized.
+Schedule learning_rate_schedule(const Options& options);
 
 /// One line for each setting that has less effect in this run than its name says, depending on defaults,
 /// ranks or data. finalize_options() refuses settings that can never have an effect.

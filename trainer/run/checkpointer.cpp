@@ -35,12 +35,16 @@ std::string differing_bits(const TrainingState& mine, const TrainingState& found
   return "";
 }
 
-void require_model(const TrainingState& mine, const TrainingState& found, const fs::path& where) {
-  if (found.model == mine.model) return;
-  throw Error(ErrorCode::usage,
-              fmt::format("{} holds another model ({}) than the options ({}): use the same, another "
-                          "--output, or --resume=off",
-                          where.string(), found.model, mine.model));
+void require_same_tensors(const TrainingState& mine, const TrainingState& found, const fs::path& where) {
+  const auto require = [&](const char* what, const std::string& own, const std::string& there) {
+    if (there == own) return;
+    throw Error(ErrorCode::usage,
+                fmt::format("{} holds another {} ({}) than the options ({}): use the same, another "
+                            "--output, or --resume=off",
+                            where.string(), what, there, own));
+  };
+  require("model", mine.model, found.model);
+  require("optimizer's state", mine.optimizer, found.optimizer);
 }
 
 /// Copies the run's other results to the folder that its checkpoints were moved to.
@@ -72,11 +76,11 @@ Checkpointer::Checkpointer(const Options& options, TrainingState& state, Replica
       errors_(errors),
       path_(fs::path(options.output) / "checkpoints"),
       folder_(path_, options.keep),
-      writer_(folder_, replica.table()) {}
+      writer_(folder_, replica.table(), Optimizer<float>::moment_count(options.optimizer.kind)) {}
 
 std::optional<CheckpointFolder::Found> Checkpointer::read_newest() {
   const auto check_state = [&](const TrainingState& found) {
-    require_model(state_, found, path_);
+    require_same_tensors(state_, found, path_);
     const std::string differences = differing_options(state_, found);
     if (differences.empty()) return;
     throw Error(ErrorCode::usage,
@@ -99,7 +103,7 @@ std::optional<CheckpointFolder::Found> Checkpointer::read_named() {
                               options_.resume));
     }
     const Checkpoint checkpoint{fs::path(options_.resume)};
-    require_model(state_, checkpoint.state(), options_.resume);
+    require_same_tensors(state_, checkpoint.state(), options_.resume);
     checkpoint.read(replica_.table(), writer_.copy_buffers());
     found = {options_.resume, checkpoint.state()};
     const std::string differences = differing_options(state_, checkpoint.state());

@@ -32,7 +32,7 @@ std::string shared_settings(const Options& options) {
 }
 
 Replica::Settings replica_settings(const Options& options, bool on_device) {
-  return {options.adamw,
+  return {options.optimizer,
           options.batch,
           options.seed,
           options.deterministic ? options.chunk : 0,
@@ -132,6 +132,7 @@ TrainingState initial_state(const Options& options, const Job& job, const RunPar
   state.seed = options.seed;
   state.batch = options.batch;
   state.dtype = options.dtype;
+  state.optimizer = options.optimizer_name;
   state.data_hash = parts.workload->data_hash();
   state.world_size = job.size();
   state.chunk = options.deterministic ? options.chunk : 0;

@@ -26,7 +26,7 @@ Trainer::Trainer(const Options& options, Job& job)
       job_(job),
       world_(job.host_world()),
       errors_(world_),
-      schedule_{options.learning_rate, options.min_learning_rate, options.warmup, options.steps},
+      schedule_(learning_rate_schedule(options)),
       output_(options) {}
 
 int Trainer::train() {

@@ -15,7 +15,8 @@ MemorySegments estimate_memory(const Workload& workload, const Replica::Settings
   const bool sharded = settings.shard_optimizer && ranks > 1;
   const std::uint64_t moments =
       sharded ? optimizer_part(table.arena_size, rank, ranks).count() : table.arena_size;
-  segments.push_back({"moments", 2 * moments * sizeof(float)});
+  const std::size_t moment_count = Optimizer<float>::moment_count(settings.optimizer.kind);
+  segments.push_back({"moments", moment_count * moments * sizeof(float)});
   if (settings.chunk > 0) {
     ReducerOptions options = Replica::reducer_options(settings);
     if (options.bucket_bytes == 0) options.bucket_bytes = 4u << 20;
@@ -28,7 +29,7 @@ MemorySegments estimate_memory(const Workload& workload, const Replica::Settings
   }
   // With a device, this copy is in the host's memory and not counted.
   if (rank == 0 && !settings.on_device)
-    segments.push_back({"copy for checkpoints", 3 * table.arena_size * sizeof(float)});
+    segments.push_back({"copy for checkpoints", (1 + moment_count) * table.arena_size * sizeof(float)});
   return segments;
 }
 

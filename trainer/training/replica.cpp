@@ -42,7 +42,7 @@ Replica::Replica(const Settings& settings, const Workload& workload, compute::Co
       host_(host ? std::move(*host) : world_),
       compute_(compute),
       model_(workload.build(compute, samples_at_once(settings, world_.rank(), world_.size()), extra_scalars)),
-      optimizer_(model_->tensors().table(), settings.adamw, compute, rank_part(world_.rank())) {}
+      optimizer_(model_->tensors().table(), settings.optimizer, compute, rank_part(world_.rank())) {}
 
 template Replica::Replica(const Settings&, const Workload&, compute::Compute<float>&, Communicator,
                           std::optional<Communicator>);
@@ -129,8 +129,8 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
   for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, flags, step);
   reducer_->finish(compute_.stream());
   const auto gradients = model_->tensors().gradients();
-  const auto norm =
-      compute_.decide(reducer_->gradient(0).data(), gradients.data(), gradients.size(), settings_.adamw.clip);
+  const auto norm = compute_.decide(reducer_->gradient(0).data(), gradients.data(), gradients.size(),
+                                    settings_.optimizer.clip);
   if (norm) {
     optimizer_.update(model_->tensors().parameters(), gradients, *norm, learning_rate, number,
                       model_->tensors().rounded());
@@ -199,6 +199,15 @@ void Replica::broadcast() {
   model_->tensors().round_parameters(compute_);
 }
 
+// The moments that the optimizer has.
+std::vector<std::pair<std::span<float>, std::span<float>>> Replica::pair_moments(
+    const TrainingTensors& from, const TrainingTensors& to) const {
+  std::vector<std::pair<std::span<float>, std::span<float>>> pairs{{from.moment1, to.moment1},
+                                                                   {from.moment2, to.moment2}};
+  pairs.resize(Optimizer<float>::moment_count(settings_.optimizer.kind));
+  return pairs;
+}
+
 // Checkpoints are unsharded, so that any number of ranks can resume.
 void Replica::scatter_state(const TrainingTensors& whole) {
   const TrainingTensors own = tensors();
@@ -206,8 +215,7 @@ void Replica::scatter_state(const TrainingTensors& whole) {
   if (world_.rank() == 0)
     memory.copy_in(own.parameters.data(), whole.parameters.data(), own.parameters.size_bytes());
   broadcast();
-  for (const auto& [from, to] :
-       {std::pair{whole.moment1, own.moment1}, std::pair{whole.moment2, own.moment2}}) {
+  for (const auto& [from, to] : pair_moments(whole, own)) {
     if (world_.rank() == 0) {
       memory.copy_in(to.data(), from.data(), to.size_bytes());  // rank 0's part is the first
       for (int rank = 1; sharded() && rank < world_.size(); ++rank) {
@@ -228,8 +236,7 @@ void Replica::gather_state(const TrainingTensors& whole) {
   compute::Memory& memory = compute_.memory();
   if (world_.rank() == 0)
     memory.copy_out(whole.parameters.data(), own.parameters.data(), own.parameters.size_bytes());
-  for (const auto& [from, to] :
-       {std::pair{own.moment1, whole.moment1}, std::pair{own.moment2, whole.moment2}}) {
+  for (const auto& [from, to] : pair_moments(own, whole)) {
     if (world_.rank() == 0) {
       memory.copy_out(to.data(), from.data(), from.size_bytes());
       for (int rank = 1; sharded() && rank < world_.size(); ++rank) {

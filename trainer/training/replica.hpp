@@ -5,6 +5,9 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "checkpoint/checkpoint.hpp"
 #include "compute/compute.hpp"
@@ -42,7 +45,7 @@ struct StepResult {
 class Replica {
  public:
   struct Settings {
-    AdamwSettings adamw;
+    OptimizerSettings optimizer;
     int batch = 12;  ///< global samples per step, at least one for each rank
     std::uint64_t seed = 0;
     /// Samples in a chunk. Above 0, gradients are computed chunk by chunk and added in a fixed tree, so that
@@ -138,6 +141,8 @@ class Replica {
   void compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFlightStep& step);
   bool sharded() const noexcept { return settings_.shard_optimizer && world_.size() > 1; }
   Share rank_part(int rank) const;
+  std::vector<std::pair<std::span<float>, std::span<float>>> pair_moments(const TrainingTensors& from,
+                                                                          const TrainingTensors& to) const;
   void gather_parameters(StepResult& result);
 
   Settings settings_;
@@ -145,7 +150,7 @@ class Replica {
   Communicator world_, host_;
   compute::UpdateCompute<float>& compute_;
   std::unique_ptr<Model> model_;
-  Adamw<float> optimizer_;
+  Optimizer<float> optimizer_;
   std::optional<Reducer> reducer_;  ///< created at the first step; reduces the extra scalars and every tensor
   std::uint64_t reduced_steps_ = 0;
   std::deque<InFlightStep> in_flight_;

@@ -333,6 +333,16 @@ void CpuCompute<Real>::adamw(const AdamwStep& s, Sum* parameter, const Sum* grad
 }
 
 template <typename Real>
+void CpuCompute<Real>::sgd(const SgdStep& s, Sum* parameter, const Sum* gradient, Sum* momentum,
+                           bfloat16* rounded, std::size_t count) {
+  parallel_for(threads_, count, 32, count, [&](std::size_t begin, std::size_t end) {
+    kernels_.update.sgd(parameter + begin, gradient + begin, momentum + begin,
+                        rounded ? rounded + begin : nullptr, end - begin, Sum(s.gradient_scale),
+                        Sum(s.weight_decay), Sum(s.momentum), s.nesterov, Sum(s.learning_rate));
+  });
+}
+
+template <typename Real>
 void CpuCompute<Real>::round(const Sum* parameter, bfloat16* rounded, std::size_t count) {
   parallel_for(threads_, count, 32, count, [&](std::size_t begin, std::size_t end) {
     kernels_.update.round(parameter + begin, rounded + begin, end - begin);

@@ -51,6 +51,8 @@ class CpuCompute final : public Compute<Real> {
   double sum_of_squares(const Sum* x, std::size_t count) override;
   void adamw(const AdamwStep& step, Sum* parameter, const Sum* gradient, Sum* moment1, Sum* moment2,
              bfloat16* rounded, std::size_t count) override;
+  void sgd(const SgdStep& step, Sum* parameter, const Sum* gradient, Sum* momentum, bfloat16* rounded,
+           std::size_t count) override;
   void round(const Sum* parameter, bfloat16* rounded, std::size_t count) override;
 
  private:

@@ -62,6 +62,8 @@ struct UpdateKernels {
   void (*adamw)(Real* parameter, const Real* gradient, Real* moment1, Real* moment2, bfloat16* rounded,
                 std::size_t count, Real gradient_scale, Real beta1, Real beta2, Real step_size,
                 Real inverse_correction2, Real epsilon, Real decay);
+  void (*sgd)(Real* parameter, const Real* gradient, Real* momentum, bfloat16* rounded, std::size_t count,
+              Real gradient_scale, Real decay, Real momentum_factor, bool nesterov, Real learning_rate);
   void (*round)(const Real* from, bfloat16* to, std::size_t count);
 };
 

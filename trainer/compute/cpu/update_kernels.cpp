@@ -47,6 +47,29 @@ void adamw(Real* parameter, const Real* gradient, Real* moment1, Real* moment2, 
       inverse_correction2, epsilon, decay);
 }
 
+template <typename Real, bool rounds>
+void descend(Real* parameter, const Real* gradient, Real* momentum, muster::bfloat16* rounded,
+             std::size_t count, Real gradient_scale, Real decay, Real factor, Real of_gradient,
+             Real of_momentum) {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) {
+    const Real g = gradient[i] * gradient_scale + decay * parameter[i];
+    const Real v = factor * momentum[i] + g;
+    momentum[i] = v;
+    const Real p = parameter[i] - (of_gradient * g + of_momentum * v);
+    parameter[i] = p;
+    if constexpr (rounds) store(rounded[i], static_cast<float>(p));
+  }
+}
+
+template <typename Real>
+void sgd(Real* parameter, const Real* gradient, Real* momentum, muster::bfloat16* rounded, std::size_t count,
+         Real gradient_scale, Real decay, Real factor, bool nesterov, Real learning_rate) {
+  const auto all = rounded ? descend<Real, true> : descend<Real, false>;
+  all(parameter, gradient, momentum, rounded, count, gradient_scale, decay, factor,
+      nesterov ? learning_rate : Real(0), nesterov ? learning_rate * factor : learning_rate);
+}
+
 template <typename Real>
 void round(const Real* from, muster::bfloat16* to, std::size_t count) {
 #pragma omp simd
@@ -54,7 +77,8 @@ void round(const Real* from, muster::bfloat16* to, std::size_t count) {
 }
 
 template <typename Real>
-constexpr muster::compute::cpu::UpdateKernels<Real> table{sum_of_squares<Real>, adamw<Real>, round<Real>};
+constexpr muster::compute::cpu::UpdateKernels<Real> table{sum_of_squares<Real>, adamw<Real>, sgd<Real>,
+                                                          round<Real>};
 
 }  // namespace
 

@@ -326,6 +326,16 @@ void CudaCompute::adamw(const AdamwStep& step, float* parameter, const float* gr
               rounded);
 }
 
+void CudaCompute::sgd(const SgdStep& step, float* parameter, const float* gradient, float* momentum,
+                      bfloat16* rounded, std::size_t count) {
+  const auto rate = static_cast<float>(step.learning_rate), factor = static_cast<float>(step.momentum);
+  const SgdScalars scalars{static_cast<float>(step.weight_decay), factor, step.nesterov ? rate : 0,
+                           step.nesterov ? rate * factor : rate};
+  gpu_.launch(Kernel::sgd, {update_blocks(count)}, element_threads, 0, count, scalars,
+              static_cast<const Decision*>(&device_state()->decision), parameter, gradient, momentum,
+              rounded);
+}
+
 void CudaCompute::round(const float* parameter, bfloat16* rounded, std::size_t count) {
   gpu_.launch(Kernel::round, {update_blocks(count)}, element_threads, 0, count, parameter, rounded);
 }

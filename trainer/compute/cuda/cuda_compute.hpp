@@ -78,6 +78,8 @@ class CudaCompute final : public Compute<bfloat16> {
   Stream outcome_stream() override;
   StepOutcome outcome() override;
   double sum_of_squares(const float* x, std::size_t count) override;
+  void sgd(const SgdStep& step, float* parameter, const float* gradient, float* momentum, bfloat16* rounded,
+           std::size_t count) override;
   void adamw(const AdamwStep& step, float* parameter, const float* gradient, float* moment1, float* moment2,
              bfloat16* rounded, std::size_t count) override;
   void round(const float* parameter, bfloat16* rounded, std::size_t count) override;

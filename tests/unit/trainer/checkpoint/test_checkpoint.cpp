@@ -68,6 +68,25 @@ TEST_CASE("a checkpoint is read as it was written", "[checkpoint]") {
   CHECK(nlohmann::json::parse(content(path / "state.json")).at("samples") == 12 * 123);
 }
 
+TEST_CASE("a checkpoint of SGD holds its momentum alone", "[checkpoint]") {
+  const TemporaryFolder folder;
+  CheckpointArenas written, read;
+  written.fill(1);
+  written.moment2.clear();
+  read.moment2.clear();
+  TrainingState state = state_at(1);
+  state.optimizer = "sgd";
+  write_checkpoint(folder / "step-1", state, written.table, written.tensors());
+  const Checkpoint checkpoint(folder / "step-1");
+  CHECK(checkpoint.state() == state);
+  checkpoint.read(read.table, read.tensors());
+  CHECK(read == written);
+  CHECK(content(folder / "step-1/tensors.safetensors").find("sgd.momentum.final_norm.bias") !=
+        std::string::npos);
+  CheckpointArenas other;
+  CHECK_THROWS_WITH(checkpoint.read(other.table, other.tensors()), ContainsSubstring("tensor adamw.m."));
+}
+
 TEST_CASE("when a checkpoint cannot be written, the earlier one stays good", "[checkpoint]") {
   const TemporaryFolder folder;
   const auto path = folder / "step-1";

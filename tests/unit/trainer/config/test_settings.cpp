@@ -92,7 +92,7 @@ TEST_CASE(
   // --config on the command line overrides the variable.
   write_file(folder / "other.toml", "clip = 7\n");
   const Options other = read({"--config", (folder / "other.toml").string()});
-  CHECK(other.adamw.clip == 7);
+  CHECK(other.optimizer.clip == 7);
   CHECK(other.learning_rate == Options{}.learning_rate);
 }
 
@@ -213,6 +213,54 @@ TEST_CASE("settings that contradict others, or have no effect because of them, a
     CHECK(file_error_text(settings_as_toml(read(arguments))) == "accepted");
 }
 
+TEST_CASE("SGD has its own defaults, and settings of the other optimizer are refused", "[settings]") {
+  const Options sgd = read({"--optimizer=sgd"});
+  CHECK(sgd.optimizer.kind == OptimizerKind::sgd);
+  CHECK(sgd.learning_rate == 0.1);
+  CHECK(sgd.min_learning_rate == 0);
+  CHECK(sgd.optimizer.weight_decay == 1e-4);
+  CHECK(sgd.optimizer.clip == 0);
+  const Options given = read({"--optimizer=sgd", "--clip=2", "--learning-rate=0.5", "--nesterov"});
+  CHECK(given.optimizer.clip == 2);
+  CHECK(given.learning_rate == 0.5);
+  CHECK(given.optimizer.nesterov);
+  CHECK(error_text({"--optimizer=sgd", "--beta1=0.5"}) ==
+        std::string("--beta1 0.5 has no effect with --optimizer sgd: leave it out") + help);
+  CHECK(error_text({"--momentum=0.5"}) ==
+        std::string("--momentum 0.5 has no effect with --optimizer adamw (the default): leave it out") +
+            help);
+  CHECK(error_text({"--optimizer=sgd", "--nesterov", "--momentum=0"}) ==
+        std::string("--nesterov needs a --momentum above 0") + help);
+  // What --print-config prints can be read again.
+  const TemporaryFolder folder;
+  write_file(folder / "printed.toml", settings_as_toml(sgd));
+  CHECK(read({"--config", (folder / "printed.toml").string()}).optimizer.kind == OptimizerKind::sgd);
+}
+
+TEST_CASE("the schedule of the learning rate", "[settings]") {
+  const Options step =
+      read({"--schedule=step", "--milestones=30,60", "--warmup=0", "--steps=90", "--learning-rate=1"});
+  CHECK(learning_rate_schedule(step).at(29) == 1);
+  CHECK(learning_rate_schedule(step).at(60) == Approx(0.01));
+  const Options wsd = read({"--schedule=wsd", "--steps=1000", "--min-learning-rate=0"});
+  CHECK(learning_rate_schedule(wsd).decay_steps == 100);
+  CHECK(learning_rate_schedule(wsd).at(900) == Approx(wsd.learning_rate));
+  CHECK(learning_rate_schedule(wsd).at(950) == Approx(wsd.learning_rate / 2));
+  for (const char* text : {"60,30", "30,,60", "30,", ",30", "0", "3e4", "30;60", "-3"}) {
+    CAPTURE(text);
+    CHECK(error_text({"--schedule=step", std::string("--milestones=") + text}) ==
+          fmt::format("--milestones {}: give rising numbers of steps, with commas{}", text, help));
+  }
+  CHECK(error_text({"--schedule=step"}).find("needs --milestones") != std::string::npos);
+  CHECK(error_text({"--milestones=30"}) ==
+        std::string("--milestones 30 has no effect with --schedule cosine (the default): leave it out") +
+            help);
+  CHECK(error_text({"--schedule=constant", "--min-learning-rate=1e-5"}) ==
+        std::string("--min-learning-rate 1e-05 has no effect with --schedule constant: leave it out") + help);
+  CHECK(error_text({"--schedule=wsd", "--decay-steps=20", "--steps=10", "--warmup=0"}) ==
+        std::string("--decay-steps 20 is longer than --steps 10") + help);
+}
+
 TEST_CASE("files that are not settings files are refused with the line of the error", "[settings]") {
   CHECK(file_error_text("steps = 1\nsteps = 2\n").starts_with(":2: "));
   CHECK(file_error_text("steps 1\n").starts_with(":1: "));
@@ -239,7 +287,7 @@ TEST_CASE("the printed settings, read as a file, give the same settings", "[sett
   options.output = "007";
   options.learning_rate = 0.1234567890123456789;
   options.min_learning_rate = 1e-300;
-  options.adamw.beta2 = 0.9999999999;
+  options.optimizer.beta2 = 0.9999999999;
   options.seed = ~std::uint64_t{0};
   options.steps = 1'000'000'000'000;
   options.deterministic = true;

@@ -82,7 +82,7 @@ TEST_CASE("a model's loss approaches the entropy rate and stays above it", "[lan
   CHECK(std::string(workload->unit()) == "token");
   Job job = Job::join({.device = Device::cpu});
   auto compute = test_compute<float>();
-  Replica replica({options.adamw, 16, 1}, *workload, compute, job.host_world());
+  Replica replica({options.optimizer, 16, 1}, *workload, compute, job.host_world());
   replica.initialize();
   for (std::int64_t step = 0; step < 250; ++step)
     REQUIRE(replica.step(step, step * 16, step < 200 ? 1e-2 : 2e-3, {}).finite);

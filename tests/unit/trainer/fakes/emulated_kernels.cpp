@@ -52,7 +52,8 @@ constexpr FakeKernel trainer_kernels[] = {MUSTER_FAKE_KERNEL(muster_embed),
                                           MUSTER_FAKE_KERNEL(muster_find_not_finite),
                                           MUSTER_FAKE_KERNEL(muster_end_chunk),
                                           MUSTER_FAKE_KERNEL(muster_decide),
-                                          MUSTER_FAKE_KERNEL(muster_adamw)};
+                                          MUSTER_FAKE_KERNEL(muster_adamw),
+                                          MUSTER_FAKE_KERNEL(muster_sgd)};
 
 }  // namespace
 

@@ -28,8 +28,8 @@ models::TensorTable two_tensors() {
 TEST_CASE("AdamW follows its definition", "[optimizer]") {
   const auto table = two_tensors();
   auto compute = test_compute<double>();
-  const AdamwSettings settings{0.9, 0.95, 1e-8, 0.1, 0};
-  Adamw<double> optimizer(table, settings, compute);
+  const OptimizerSettings settings{0.9, 0.95, 1e-8, 0.1, 0};
+  Optimizer<double> optimizer(table, settings, compute);
   std::vector<double> parameters(32), gradients(32), expected(4), m(4), v(4);
   const std::size_t at[] = {0, 1, 16, 17};
   for (std::size_t i = 0; i < 4; ++i) parameters[at[i]] = expected[i] = 0.5 + static_cast<double>(i);
@@ -48,6 +48,36 @@ TEST_CASE("AdamW follows its definition", "[optimizer]") {
   CHECK(parameters[2] == 0);  // gaps between tensors stay zero
 }
 
+TEST_CASE("SGD follows its definition, with and without Nesterov's momentum", "[optimizer]") {
+  const auto table = two_tensors();
+  auto compute = test_compute<double>();
+  for (const bool nesterov : {false, true}) {
+    OptimizerSettings settings;
+    settings.kind = OptimizerKind::sgd;
+    settings.momentum = 0.8;
+    settings.nesterov = nesterov;
+    settings.clip = 0;
+    Optimizer<double> optimizer(table, settings, compute);
+    std::vector<double> parameters(32), gradients(32), expected(4), v(4);
+    const std::size_t at[] = {0, 1, 16, 17};
+    for (std::size_t i = 0; i < 4; ++i) parameters[at[i]] = expected[i] = 0.5 + static_cast<double>(i);
+    for (int step = 0; step < 5; ++step) {
+      const double rate = step < 3 ? 0.1 : 0.01;  // not part of the momentum
+      for (std::size_t i = 0; i < 4; ++i) {
+        gradients[at[i]] = std::sin(1.0 + static_cast<double>(i) + 3.0 * step);
+        const double g = gradients[at[i]] + (i < 2 ? 0.1 * expected[i] : 0.0);
+        v[i] = 0.8 * v[i] + g;
+        expected[i] -= rate * (nesterov ? g + 0.8 * v[i] : v[i]);
+      }
+      optimizer.update(parameters, gradients, compute_norm(compute, gradients), rate, step);
+    }
+    for (std::size_t i = 0; i < 4; ++i) CHECK(parameters[at[i]] == Approx(expected[i]).epsilon(1e-12));
+    CHECK(optimizer.moment1()[17] == Approx(v[3]).epsilon(1e-12));
+    CHECK(optimizer.moment2().empty());
+    CHECK(parameters[2] == 0);
+  }
+}
+
 TEST_CASE("the norm covers all elements, for any number of them", "[optimizer]") {
   auto compute = test_compute<double>();
   std::vector<double> gradients(50'001);
@@ -62,9 +92,9 @@ TEST_CASE("the norm covers all elements, for any number of them", "[optimizer]")
 TEST_CASE("clipping by the global norm", "[optimizer]") {
   const auto table = two_tensors();
   auto compute = test_compute<double>();
-  AdamwSettings settings;
+  OptimizerSettings settings;
   settings.clip = 1;
-  Adamw<double> clipped(table, settings, compute), scaled(table, settings, compute);
+  Optimizer<double> clipped(table, settings, compute), scaled(table, settings, compute);
   std::vector<double> large(32), unit(32), a(32), b(32);
   large[0] = 30, large[17] = 40;
   unit[0] = 0.6, unit[17] = 0.8;
@@ -74,7 +104,7 @@ TEST_CASE("clipping by the global norm", "[optimizer]") {
   CHECK(clipped.moment1()[0] == Approx(scaled.moment1()[0]).epsilon(1e-12));
   CHECK(a[17] == Approx(b[17]).epsilon(1e-12));
   // A smaller norm is not clipped.
-  Adamw<double> unclipped(table, {0.9, 0.99, 1e-8, 0.1, 0}, compute), beneath(table, settings, compute);
+  Optimizer<double> unclipped(table, {0.9, 0.99, 1e-8, 0.1, 0}, compute), beneath(table, settings, compute);
   unit[0] = 0.3, unit[17] = 0.4;
   unclipped.update(a, unit, compute_norm(compute, unit), 0.01, 0);
   beneath.update(b, unit, compute_norm(compute, unit), 0.01, 0);
@@ -110,7 +140,7 @@ TEST_CASE("an update in parts has the same bits as one of the whole arena", "[op
   auto compute = test_compute<double>();
   std::vector<double> whole(32), parts(32), gradients(32);
   for (const std::size_t at : {0u, 1u, 16u, 17u}) whole[at] = parts[at] = gradients[at] = 0.3 + at;
-  Adamw<double> all(table, {}, compute), first(table, {}, compute, {0, 17}),
+  Optimizer<double> all(table, {}, compute), first(table, {}, compute, {0, 17}),
       second(table, {}, compute, {17, 32});
   CHECK(first.moment1().size() == 17);
   CHECK(second.moment2().size() == 15);

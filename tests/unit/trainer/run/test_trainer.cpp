@@ -111,7 +111,7 @@ TEST_CASE("training resumes from a checkpoint with the same bits", "[training]")
   auto float_compute = test_compute<float>();
   auto bfloat16_compute = test_compute<bfloat16>();
   const auto workload = read_workload(options);
-  const Replica::Settings settings{options.adamw, options.batch, 3};
+  const Replica::Settings settings{options.optimizer, options.batch, 3};
   const bool rounds = GENERATE(false, true);
   const auto build = [&] {
     return rounds ? Replica(settings, *workload, bfloat16_compute, job.host_world())
@@ -264,6 +264,24 @@ TEST_CASE("a run is not mistaken for another", "[training]") {
     CHECK(read_checkpoint_bytes(folder / "run/checkpoints.before-1/step-00000060") == whole);
     CHECK(std::filesystem::exists(folder / "run/checkpoints.before-1/report.html"));
   }
+}
+
+TEST_CASE("a run with SGD learns, resumes, and does not resume with another optimizer", "[training]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  options.optimizer_name = "sgd";
+  options.optimizer.kind = OptimizerKind::sgd;
+  options.learning_rate = 0.1;
+  CHECK(train_alone(options) == 0);
+  options.steps *= 2;
+  CHECK(train_alone(options) == 0);
+  const auto last = last_line(folder / "run/metrics.jsonl");
+  CHECK(last.at("step") == 120);
+  CHECK(last.at("validation_loss").get<double>() < 3.5);  // guessing has 5.5
+  options.optimizer_name = "adamw";
+  options.optimizer.kind = OptimizerKind::adamw;
+  options.steps *= 2;
+  CHECK(run_exit_code(options) == 64);
 }
 
 TEST_CASE("runs that cannot start end with the exit code of their error", "[training]") {

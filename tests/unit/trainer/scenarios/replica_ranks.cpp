@@ -66,6 +66,7 @@ struct StepRange {
   int chunk = 0;
   bool sharded = false;
   int from = 0, to = 4;  ///< steps
+  OptimizerKind optimizer = OptimizerKind::adamw;
 };
 
 /// Trains from `start`, or from the seed when `start` is empty. Returns the state on rank 0.
@@ -73,7 +74,9 @@ template <typename Real = float>
 FullState train(Communicator world, const Workload& workload, const StepRange& range, FullState start = {}) {
   constexpr int batch = 9;
   auto compute = test_compute<Real>();
-  const Replica::Settings settings{{}, batch, 3, range.chunk, range.sharded, sizeof(Real)};
+  OptimizerSettings optimizer;
+  optimizer.kind = range.optimizer;
+  const Replica::Settings settings{optimizer, batch, 3, range.chunk, range.sharded, sizeof(Real)};
   Replica replica(settings, workload, compute, world);
   const std::size_t arena = replica.table().arena_size, kept = replica.tensors().moment1.size();
   const bool in_parts = range.sharded && world.size() > 1;
@@ -102,7 +105,8 @@ FullState train(Communicator world, const Workload& workload, const StepRange& r
           "all ranks have the same parameters");
   FullState whole;
   if (world.rank() == 0) {
-    for (auto* part : {&whole.parameters, &whole.moment1, &whole.moment2}) part->resize(arena);
+    for (auto* part : {&whole.parameters, &whole.moment1}) part->resize(arena);
+    if (range.optimizer == OptimizerKind::adamw) whole.moment2.resize(arena);
   }
   replica.gather_state(whole.tensors());
   return whole;
@@ -113,7 +117,8 @@ void test_sharded_state(Job& job, const Workload& workload) {
   const auto same = [&](const FullState& a, const FullState& b, const std::string& what) {
     require(job.rank() != 0 || (!a.parameters.empty() && a == b), 0, what.c_str());
   };
-  FullState middle, end;
+  constexpr auto sgd = OptimizerKind::sgd;
+  FullState middle, end, sgd_middle, sgd_end;
   for (const int ranks : {1, 2, 3, 8}) {
     const Communicator world = first(ranks);
     if (job.rank() >= ranks) continue;
@@ -122,10 +127,16 @@ void test_sharded_state(Job& job, const Workload& workload) {
       middle = train(world, workload, {2, false, 0, 2});
       end = train(world, workload, {2, false});
       require(middle != end, 0, "training changes what is compared");
+      sgd_middle = train(world, workload, {2, false, 0, 2, sgd});
+      sgd_end = train(world, workload, {2, false, 0, 4, sgd});
+      require(sgd_middle != sgd_end && sgd_end != end, 0, "SGD changes what is compared");
     }
     same(train(world, workload, {2, false}), end, "chunks: the bits of one rank" + on);
     same(train(world, workload, {2, true}), end, "chunks: the bits of one rank with shards" + on);
     same(train(world, workload, {2, true, 2, 4}, middle), end, "chunks: resumed from one rank's state" + on);
+    same(train(world, workload, {2, true, 0, 4, sgd}), sgd_end, "SGD: the bits of one rank with shards" + on);
+    same(train(world, workload, {2, true, 2, 4, sgd}, sgd_middle), sgd_end, "SGD: resumed" + on);
+    same(train(world, workload, {2, false, 2, 4, sgd}, sgd_middle), sgd_end, "SGD: resumed, no shards" + on);
     same(train(world, workload, {0, true}), train(world, workload, {0, false}), "the bits of no shards" + on);
     same(train<bfloat16>(world, workload, {0, true}), train<bfloat16>(world, workload, {0, false}),
          "the bits of no shards in bfloat16" + on);

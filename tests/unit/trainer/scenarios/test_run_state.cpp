@@ -67,8 +67,8 @@ TEST_CASE("a step uses the learning rate that the metrics report", "[run_state]"
   options.eval_every = 0;
   options.checkpoint_every = 1;
   options.keep = 4;
-  options.adamw.beta1 = options.adamw.beta2 = 0;  // so each element moves by the learning rate
-  options.adamw.epsilon = 1e-12;
+  options.optimizer.beta1 = options.optimizer.beta2 = 0;  // so each element moves by the learning rate
+  options.optimizer.epsilon = 1e-12;
   CHECK(train_alone(options) == 0);
   const auto table = models::gpt_tensors(options.model);
   std::vector<float> before(table.arena_size), after = before, moment1 = before, moment2 = before;

@@ -24,7 +24,7 @@ TEST_CASE("an update that is not finite is skipped, and training continues with 
   auto compute = test_compute<float>();
   const auto workload = read_workload(options);
   const int chunk = GENERATE(0, 2);
-  Replica replica({options.adamw, options.batch, 3, chunk}, *workload, compute, job.host_world());
+  Replica replica({options.optimizer, options.batch, 3, chunk}, *workload, compute, job.host_world());
   replica.initialize();
   REQUIRE(replica.step(0, 0, 1e-3, {}).finite);
   const std::uint64_t before = replica.parameter_hash();
@@ -52,7 +52,7 @@ TEST_CASE("a diverging run skips updates up to the limit, stops, and prints why"
   const TemporaryFolder folder;
   Options options = small_run(folder);
   options.learning_rate = 1e30;
-  options.adamw.clip = 0;
+  options.optimizer.clip = 0;
   options.checkpoint_every = 1;
   options.stop_after_skipped = GENERATE(1, 3);
   try {

@@ -81,7 +81,8 @@ struct OneReplica {
         job(Job::join({.operation_timeout = timeout, .device = Device::cuda})),
         options(tiny_run(folder)),
         workload(read_workload(options)),
-        replica({options.adamw, options.batch, 3, chunk}, *workload, compute, job.world(), job.host_world()) {
+        replica({options.optimizer, options.batch, 3, chunk}, *workload, compute, job.world(),
+                job.host_world()) {
     replica.initialize();
   }
   void begin(std::int64_t step) { replica.begin_step(step, step * options.batch, 1e-3, {}); }
@@ -247,7 +248,7 @@ TEST_CASE("a run on a late GPU is a step ahead, and counts and names diverging s
   Options options = tiny_run(folder);
   options.validation_fraction = 0;
   options.learning_rate = 1e30;
-  options.adamw.clip = 0;
+  options.optimizer.clip = 0;
   options.steps = 4;
   options.stop_after_skipped = 100;
   CHECK(train_on_fakes(options, "") == 0);

@@ -184,9 +184,9 @@ TEST_CASE("the network learns to read synthetic digits that it was not trained o
   Job job = Job::join({.device = Device::cpu});
   auto float_compute = test_compute<float>();
   auto bfloat16_compute = test_compute<bfloat16>();
-  AdamwSettings adamw;
-  adamw.weight_decay = 0;
-  const Replica::Settings settings{adamw, 30, 1};
+  OptimizerSettings optimizer;
+  optimizer.weight_decay = 0;
+  const Replica::Settings settings{optimizer, 30, 1};
   const bool rounds = GENERATE(false, true);
   Replica replica = rounds ? Replica(settings, workload, bfloat16_compute, job.host_world())
                            : Replica(settings, workload, float_compute, job.host_world());

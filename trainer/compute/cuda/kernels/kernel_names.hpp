@@ -28,7 +28,8 @@ enum class Kernel : std::size_t {
   find_not_finite,
   end_chunk,
   decide,
-  adamw
+  adamw,
+  sgd
 };
 inline constexpr std::array kernel_names{"muster_embed",
                                          "muster_embed_tokens_backward",
@@ -50,6 +51,7 @@ inline constexpr std::array kernel_names{"muster_embed",
                                          "muster_find_not_finite",
                                          "muster_end_chunk",
                                          "muster_decide",
-                                         "muster_adamw"};
+                                         "muster_adamw",
+                                         "muster_sgd"};
 
 }  // namespace muster::compute::cuda

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All kernels of the trainer, compiled into one fat binary that is loaded through the driver. The tests
 // compile the same sources for their fake GPU.
-#include "compute/cuda/kernels/adamw.cuh"
 #include "compute/cuda/kernels/attention_backward.cuh"
 #include "compute/cuda/kernels/attention_forward.cuh"
 #include "compute/cuda/kernels/column_sum.cuh"
@@ -9,3 +8,4 @@
 #include "compute/cuda/kernels/elements.cuh"
 #include "compute/cuda/kernels/embedding.cuh"
 #include "compute/cuda/kernels/layer_norm.cuh"
+#include "compute/cuda/kernels/update.cuh"

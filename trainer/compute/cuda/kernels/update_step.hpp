@@ -13,6 +13,14 @@ struct UpdateScalars {
   float decay;  ///< 1 - learning rate * weight decay
 };
 
+/// Scalars of one SGD step, rounded to float for the kernel. The update is of_gradient * gradient +
+/// of_momentum * momentum, once this step's gradient is part of the momentum.
+struct SgdScalars {
+  float decay;     ///< weight decay
+  float momentum;  ///< factor of the momentum before
+  float of_gradient, of_momentum;
+};
+
 /// The device's decision about a step's update.
 struct Decision {
   double norm = 0;           ///< of all gradients, before clipping

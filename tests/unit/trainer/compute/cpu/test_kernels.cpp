@@ -169,11 +169,26 @@ TEST_CASE("updates give the same bits with every instruction set", "[kernels]") 
     CHECK(std::equal(rounded.begin(), rounded.end(), expected_rounded.begin(), same));
     return parameters;
   };
-  const auto expected = run(*baseline);
+  const auto descend = [&](const auto& kernels) {
+    std::vector<float> parameters(count, 0.5f), momentum(count, 0.25f), unrounded = parameters, m = momentum;
+    std::vector<bfloat16> rounded(count), expected_rounded(count);
+    const auto update = [&](float* p, float* v, bfloat16* to) {
+      kernels.update.sgd(p, gradients.data(), v, to, count, 0.7f, 1e-4f, 0.9f, true, 1e-2f);
+    };
+    update(unrounded.data(), m.data(), nullptr);
+    update(parameters.data(), momentum.data(), rounded.data());
+    CHECK(unrounded == parameters);
+    kernels.update.round(parameters.data(), expected_rounded.data(), count);
+    const auto same = [](bfloat16 x, bfloat16 y) { return x.bits == y.bits; };
+    CHECK(std::equal(rounded.begin(), rounded.end(), expected_rounded.begin(), same));
+    return parameters;
+  };
+  const auto expected = run(*baseline), descended = descend(*baseline);
   const double norm = baseline->update.sum_of_squares(gradients.data(), count);
   for (const char* set : {"avx2", "avx512"}) {
     if (const auto* kernels = find_kernels<float>(set)) {
       CHECK(run(*kernels) == expected);
+      CHECK(descend(*kernels) == descended);
       CHECK(kernels->update.sum_of_squares(gradients.data(), count) == norm);
     }
   }

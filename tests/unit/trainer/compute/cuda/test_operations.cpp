@@ -232,13 +232,28 @@ TEST_CASE("the device decides a step, clips it, and applies or skips it", "[gpu 
   CHECK(rounded.values()[5].bits == bfloat16(parameters.values()[5]).bits);
   CHECK(on.gpu.sum_of_squares(gradients.data(), count) == Approx(count * 0.01));
 
-  const auto before = parameters.values();
+  // SGD takes the same decision: v = 0.9 v + g / norm + 0.1 p, p -= 0.5 (g / norm + 0.1 p + 0.9 v).
+  auto weights = on.to_device(std::vector<float>(count, 1)),
+       momentum = on.to_device(std::vector<float>(count, 2));
+  const auto descend = [&] {
+    on.gpu.sgd({0.5, 0.9, true, 0.1, 1}, weights.data(), gradients.data(), momentum.data(), rounded.data(),
+               count);
+  };
+  descend();
+  const double g = 0.1 / good.gradient_norm + 0.1, v = 0.9 * 2 + g;
+  CHECK(momentum.values()[1026] == Approx(v).epsilon(1e-6));
+  CHECK(weights.values()[1026] == Approx(1 - 0.5 * (g + 0.9 * v)).epsilon(1e-6));
+  CHECK(rounded.values()[1026].bits == bfloat16(weights.values()[1026]).bits);
+
+  const auto before = parameters.values(), weights_before = weights.values();
   values[1026] = std::numeric_limits<float>::quiet_NaN();
   auto spoiled = on.to_device(values);
   const auto bad = step(on, slots, spoiled, parameters, moments, rounded);
   CHECK_FALSE(bad.finite);
   CHECK(bad.chunk_is_finite == std::vector<bool>{false});
   CHECK(parameters.values() == before);
+  descend();
+  CHECK(weights.values() == weights_before);
 }
 
 TEST_CASE("with MUSTER_CUDA_CHECK the error of a kernel or product names it") {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a step on the fake GPU: norm, decision and AdamW.
+// The end of a step on the fake GPU: norm, decision, AdamW and SGD.
 #include <limits>
 
-#include "compute/cuda/kernels/adamw.cuh"
 #include "compute/cuda/kernels/launch_sizes.hpp"
+#include "compute/cuda/kernels/update.cuh"
 #include "trainer/fakes/on_emulated_gpu.hpp"
 
 using namespace fake_gpu;
@@ -140,6 +140,36 @@ TEST_CASE("AdamW agrees with the CPU's in double and writes the rounded copy", "
   CHECK(worst_ratio(moment1, m1, bounds(m1, 1e-6, 1e-7)) < 1);
   CHECK(worst_ratio(moment2, m2, bounds(m2, 1e-6, 1e-7)) < 1);
   for (std::size_t i = 0; i < count; ++i) REQUIRE(copy[i].bits == narrow(parameter[i]).bits);
+}
+
+TEST_CASE("SGD agrees with the CPU's in double and writes the rounded copy", "[gpu kernels]") {
+  const std::size_t count = 4099;  // more than the grid updates at once
+  const auto gradient = random_floats(count, 1);
+  for (const bool nesterov : {false, true}) {
+    auto parameter = random_floats(count, 2), momentum = random_floats(count, 3, 0.1);
+    const auto before = parameter;
+    auto p = exact(parameter), v = exact(momentum);
+    const auto g = exact(gradient);
+    const muster::compute::SgdStep step{0.01, 0.9, nesterov, 0.1, 0.25};
+    muster::compute::cpu::CpuCompute<double> cpu({1, false, nullptr});
+    cpu.sgd(step, p.data(), g.data(), v.data(), nullptr, count);
+
+    std::vector<Bf16> copy(count, rounded(7));
+    const SgdScalars scalars{0.1f, 0.9f, nesterov ? 0.01f : 0, nesterov ? 0.009f : 0.01f};
+    Decision decision{1, 0.25f, 0};
+    const auto update = [&] {
+      run(muster_sgd, {{2}, element_threads}, count, scalars, &decision, parameter, gradient.data(), momentum,
+          copy);
+    };
+    update();
+    CHECK(same_bits(parameter, before));
+    CHECK(copy[0].bits == rounded(7).bits);
+    decision.apply = 1;
+    update();
+    CHECK(worst_ratio(parameter, p, bounds(p, 1e-6, 1e-6)) < 1);
+    CHECK(worst_ratio(momentum, v, bounds(v, 1e-6, 1e-6)) < 1);
+    for (std::size_t i = 0; i < count; ++i) REQUIRE(copy[i].bits == narrow(parameter[i]).bits);
+  }
 }
 
 TEST_CASE("the fake GPU finds threads that miss each other", "[gpu kernels]") {

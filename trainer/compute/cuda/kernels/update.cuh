@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a step: norm, decision and AdamW. The host waits for none of them.
+// The end of a step: norm, decision, AdamW and SGD. The host waits for none of them.
 #pragma once
 
 #include "compute/cuda/kernels/update_step.hpp"
@@ -94,6 +94,27 @@ extern "C" __global__ void __launch_bounds__(element_threads)
     store_four(parameter, at, count, p);
     store_four(moment1, at, count, m);
     store_four(moment2, at, count, v);
+    if (copy != nullptr) store_four(copy, at, count, p);
+  });
+}
+
+/// As muster_adamw.
+extern "C" __global__ void __launch_bounds__(element_threads)
+    muster_sgd(std::size_t count, SgdScalars s, const Decision* decision, float* parameter,
+               const float* gradient, float* momentum, Bf16* copy) {
+  if (decision->apply == 0) return;
+  const float scale = decision->gradient_scale;
+  for_each_group<4>(count, [=](std::size_t at) {
+    const Float4 g = load_four(gradient, at, count);
+    Float4 p = load_four(parameter, at, count), v = load_four(momentum, at, count);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float decayed = g.of[i] * scale + s.decay * p.of[i];
+      v.of[i] = s.momentum * v.of[i] + decayed;
+      p.of[i] = p.of[i] - (s.of_gradient * decayed + s.of_momentum * v.of[i]);
+    }
+    store_four(parameter, at, count, p);
+    store_four(momentum, at, count, v);
     if (copy != nullptr) store_four(copy, at, count, p);
   });
 }
