@@ -174,16 +174,22 @@ class Compute : public UpdateCompute<Accurate<Real>> {
   /// The row length of cross_entropy()'s logits: `classes`, possibly padded.
   virtual int padded_classes(int classes) const { return classes; }
   /// Afterwards loss() returns the sum over rows of the cross-entropy (nats) of softmax(logits[row]) against
-  /// targets[row]. With a non-zero gradient_scale, logits [rows, padded_classes(classes)] are replaced by
-  /// gradient_scale * d sum / d logits, zero in the padding.
+  /// targets[row]. With a non-zero gradient_scale, targets are smoothed (set_label_smoothing()), and logits
+  /// [rows, padded_classes(classes)] are replaced by gradient_scale * d sum / d logits, zero in the padding.
   virtual void compute_cross_entropy(Real* logits, const Token* targets, int rows, int classes,
                                      Accurate<Real> gradient_scale) = 0;
+  /// The share of each target that is spread evenly over all classes, from 0 on and below 1 (Szegedy et al.,
+  /// arXiv 1512.00567, section 7; torch's label_smoothing). 0 unless it is set.
+  void set_label_smoothing(double share) { label_smoothing_ = share; }
   /// compute_cross_entropy(), then loss().
   double cross_entropy(Real* logits, const Token* targets, int rows, int classes,
                        Accurate<Real> gradient_scale) {
     compute_cross_entropy(logits, targets, rows, classes, gradient_scale);
     return this->loss();
   }
+
+ protected:
+  double label_smoothing_ = 0;
 };
 
 }  // namespace muster::compute

@@ -124,6 +124,9 @@ void add_training_options(CLI::App& app, Options& o) {
       "Type that the model computes in; with bf16, parameters, gradients and the optimizer's moments stay in "
       "float32")
       ->check(CLI::IsMember({"fp32", "bf16"}));
+  add_option(app, "--label-smoothing", o.label_smoothing,
+             "Share of each target that is spread evenly over all classes; in training, not in validation")
+      ->check(below_one());
   add_switch(app, "deterministic", o.deterministic,
              "The same bits for any number of ranks: gradients are added in a fixed tree, chunk by chunk");
   add_switch(app, "autotune", o.autotune,

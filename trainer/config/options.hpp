@@ -40,6 +40,7 @@ struct Options {
   std::int64_t decay_steps = 0;     ///< of the schedule "wsd"; 0: a tenth of the steps
   std::string optimizer_name = "adamw";
   OptimizerSettings optimizer;
+  double label_smoothing = 0;
   std::uint64_t seed = 1;
   std::string dtype = "fp32";  ///< or "bf16": type that the model computes in
   bool deterministic = false;

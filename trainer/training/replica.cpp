@@ -42,7 +42,9 @@ Replica::Replica(const Settings& settings, const Workload& workload, compute::Co
       host_(host ? std::move(*host) : world_),
       compute_(compute),
       model_(workload.build(compute, samples_at_once(settings, world_.rank(), world_.size()), extra_scalars)),
-      optimizer_(model_->tensors().table(), settings.optimizer, compute, rank_part(world_.rank())) {}
+      optimizer_(model_->tensors().table(), settings.optimizer, compute, rank_part(world_.rank())) {
+  compute.set_label_smoothing(settings.label_smoothing);
+}
 
 template Replica::Replica(const Settings&, const Workload&, compute::Compute<float>&, Communicator,
                           std::optional<Communicator>);

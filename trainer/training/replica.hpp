@@ -62,6 +62,8 @@ class Replica {
     std::size_t real_bytes = sizeof(float);
     /// The tensors are in a device's memory and are reduced there.
     bool on_device = false;
+    /// Of the training loss; see Compute::set_label_smoothing().
+    double label_smoothing = 0;
   };
   /// Scalars that are reduced together with the gradients.
   static constexpr std::size_t extra_scalars = compute::reduced_scalar_count;

@@ -299,7 +299,8 @@ void CpuCompute<Real>::compute_cross_entropy(Real* logits, const Token* targets,
   parallel_for(threads_, static_cast<std::size_t>(rows), 1, static_cast<std::size_t>(rows) * classes,
                [&](std::size_t begin, std::size_t end) {
                  kernels_.rows.cross_entropy(logits, targets, sums_.data(), static_cast<int>(begin),
-                                             static_cast<int>(end), classes, gradient_scale);
+                                             static_cast<int>(end), classes, gradient_scale,
+                                             Sum(this->label_smoothing_));
                });
   double total = 0;
   for (int row = 0; row < rows; ++row) total += sums_[static_cast<std::size_t>(row)];

@@ -32,7 +32,7 @@ struct RowKernels {
   void (*column_sums)(const Real* x, Accurate<Real>* out, int begin, int end, int width);
   /// losses: one per row, in double.
   void (*cross_entropy)(Real* logits, const Token* targets, double* losses, int begin, int end, int classes,
-                        Accurate<Real> gradient_scale);
+                        Accurate<Real> gradient_scale, Accurate<Real> smoothing);
 };
 
 /// Strided view of one head: query at q, key at q + width, value at q + 2*width, rows 3*width apart.

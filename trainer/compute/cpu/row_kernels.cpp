@@ -129,9 +129,18 @@ void column_sums(const Real* x, Accurate<Real>* out, int begin, int end, int wid
 }
 
 template <typename Real>
+double mean(const Real* x, int count) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int i = 0; i < count; ++i) sum += double(widen(x[i]));
+  return sum / count;
+}
+
+template <typename Real>
 void cross_entropy(Real* logits, const Token* targets, double* losses, int begin, int end, int classes,
-                   Accurate<Real> gradient_scale) {
+                   Accurate<Real> gradient_scale, Accurate<Real> smoothing) {
   using Sum = Accurate<Real>;
+  const Sum uniform = gradient_scale * smoothing / Sum(classes);
   for (int row = begin; row < end; ++row) {
     Real* at = logits + std::ptrdiff_t{row} * classes;
     const Sum target = widen(at[targets[row]]);
@@ -143,10 +152,12 @@ void cross_entropy(Real* logits, const Token* targets, double* losses, int begin
     for (int i = 0; i < classes; ++i) total += exponential(widen(at[i]) - largest);
     losses[row] = __builtin_log(double(total)) + double(largest) - double(target);
     if (gradient_scale == Sum(0)) continue;
+    if (smoothing != Sum(0)) losses[row] += double(smoothing) * (double(target) - mean(at, classes));
     const Sum scale = gradient_scale / total;
-    const Sum right = exponential(target - largest) * scale - gradient_scale;
+    const Sum right =
+        exponential(target - largest) * scale - (gradient_scale * (Sum(1) - smoothing) + uniform);
 #pragma omp simd
-    for (int i = 0; i < classes; ++i) store(at[i], exponential(widen(at[i]) - largest) * scale);
+    for (int i = 0; i < classes; ++i) store(at[i], exponential(widen(at[i]) - largest) * scale - uniform);
     store(at[targets[row]], right);
   }
 }

@@ -214,7 +214,8 @@ void CudaCompute::compute_cross_entropy(bfloat16* logits, const Token* targets, 
   const void* const on_device = targets_.send(targets, static_cast<std::size_t>(rows) * sizeof(Token));
   float* const losses = scratch(losses_, static_cast<std::size_t>(rows));
   gpu_.launch(Kernel::cross_entropy, {static_cast<std::size_t>(rows)}, classifier_threads, sum_bytes, classes,
-              padded_classes(classes), logits, on_device, gradient_scale, losses);
+              padded_classes(classes), logits, on_device, gradient_scale,
+              static_cast<float>(label_smoothing_), losses);
   StepState* const state = device_state();
   gpu_.launch(Kernel::sum_losses, {1}, sum_threads, sum_bytes, rows, static_cast<const float*>(losses), 0,
               &state->loss);

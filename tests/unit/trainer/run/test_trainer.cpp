@@ -266,6 +266,25 @@ TEST_CASE("a run is not mistaken for another", "[training]") {
   }
 }
 
+TEST_CASE("label smoothing changes the training loss, and not the validation loss", "[training]") {
+  const TemporaryFolder folder;
+  const Options options = small_run(folder);
+  Job job = Job::join({.device = Device::cpu});
+  auto hard_compute = test_compute<float>(), smooth_compute = test_compute<float>();
+  const auto workload = read_workload(options);
+  Replica::Settings settings{options.optimizer, options.batch, 3};
+  Replica hard(settings, *workload, hard_compute, job.host_world());
+  settings.label_smoothing = 0.5;
+  Replica smooth(settings, *workload, smooth_compute, job.host_world());
+  hard.initialize();
+  smooth.initialize();
+  CHECK(hard.validate_share().loss.sum == smooth.validate_share().loss.sum);
+  const double loss = hard.step(0, 0, 1e-2, {}).loss;
+  CHECK(loss != smooth.step(0, 0, 1e-2, {}).loss);
+  CHECK(hard.parameter_hash() != smooth.parameter_hash());
+  job.leave();
+}
+
 TEST_CASE("a run with SGD learns, resumes, and does not resume with another optimizer", "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);

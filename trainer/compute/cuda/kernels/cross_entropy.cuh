@@ -44,12 +44,25 @@ __device__ inline PartialSoftmax partial_softmax(const Bf16* logits, int classes
   return partial;
 }
 
+/// The mean of a row's logits.
+__device__ inline float mean_of_row(const Bf16* logits, int classes, float* warps) {
+  float sum = 0.0f;
+  for (int at = static_cast<int>(threadIdx.x) * 8; at < classes; at += classifier_threads * 8) {
+    float part[8];
+    load_eight(logits + at, part);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum += at + i < classes ? part[i] : 0.0f;
+  }
+  return sum_of_block(sum, warps) / static_cast<float>(classes);
+}
+
 /// losses[row] = cross-entropy of softmax(logits[row, classes]) against targets[row]. Unless gradient_scale
-/// is 0, the row's `stride` logits become gradient_scale * d loss / d logits, zero from `classes` on.
+/// is 0, the target is smoothed (Compute::set_label_smoothing), and the row's `stride` logits become
+/// gradient_scale * d loss / d logits, zero from `classes` on.
 /// `stride` is a multiple of 8. One block per row.
 extern "C" __global__ void __launch_bounds__(classifier_threads)
     muster_cross_entropy(int classes, int stride, Bf16* logits, const std::uint16_t* targets,
-                         float gradient_scale, float* losses) {
+                         float gradient_scale, float smoothing, float* losses) {
   MUSTER_SHARED_BYTES(shared);
   float* const warps = reinterpret_cast<float*>(shared);
   Bf16* const row = logits + std::size_t{blockIdx.x} * static_cast<std::size_t>(stride);
@@ -59,17 +72,23 @@ extern "C" __global__ void __launch_bounds__(classifier_threads)
   const float largest = largest_of_block(partial.largest, warps);
   // After this barrier no thread reads a logit that another thread replaces below.
   const float total = sum_of_block(partial.total * exponential(partial.largest - largest), warps);
-  if (threadIdx.x == 0) losses[blockIdx.x] = logf(total) + largest - target_logit;
+  float loss = logf(total) + largest - target_logit;
+  if (gradient_scale != 0.0f && smoothing != 0.0f)
+    loss += smoothing * (target_logit - mean_of_row(row, classes, warps));
+  if (threadIdx.x == 0) losses[blockIdx.x] = loss;
   if (gradient_scale == 0.0f) return;
-  const float factor = gradient_scale / total;
+  const float factor = gradient_scale / total,
+              uniform = gradient_scale * smoothing / static_cast<float>(classes);
   for (int at = static_cast<int>(threadIdx.x) * 8; at < stride; at += classifier_threads * 8) {
     float part[8];
     load_logits(row, at, classes, part);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) part[i] = exponential(part[i] - largest) * factor;
+    for (int i = 0; i < 8; ++i)
+      part[i] = exponential(part[i] - largest) * factor - (at + i < classes ? uniform : 0.0f);
     store_eight(row + at, part);
     if (at == target / 8 * 8)
-      row[target] = narrow(exponential(target_logit - largest) * factor - gradient_scale);
+      row[target] = narrow(exponential(target_logit - largest) * factor -
+                           (gradient_scale * (1.0f - smoothing) + uniform));
   }
 }
 

@@ -122,6 +122,32 @@ TEST_CASE("every instruction set rounds to bfloat16 as the library does", "[kern
   }
 }
 
+TEST_CASE("cross-entropy with smoothed labels follows its definition, in training alone", "[kernels]") {
+  auto compute = test_compute<double>();
+  const std::vector<double> logits{0.5, -1, 2, 0.25, 3, -2};
+  const muster::compute::Token targets[] = {2, 0};
+  constexpr int classes = 3;
+  constexpr double smoothing = 0.3, scale = 0.5;
+  compute.set_label_smoothing(smoothing);
+  auto gradient = logits;
+  const double loss = compute.cross_entropy(gradient.data(), targets, 2, classes, scale);
+  double expected = 0, hard = 0;
+  for (std::size_t row = 0; row < 2; ++row) {
+    double total = 0;
+    for (std::size_t i = 0; i < classes; ++i) total += std::exp(logits[row * classes + i]);
+    for (std::size_t i = 0; i < classes; ++i) {
+      const double wanted = smoothing / classes + (i == targets[row] ? 1 - smoothing : 0.0),
+                   p = std::exp(logits[row * classes + i]) / total;
+      expected -= wanted * std::log(p);
+      if (i == targets[row]) hard -= std::log(p);
+      CHECK(gradient[row * classes + i] == Approx(scale * (p - wanted)).epsilon(1e-12));
+    }
+  }
+  CHECK(loss == Approx(expected).epsilon(1e-12));
+  auto validated = logits;
+  CHECK(compute.cross_entropy(validated.data(), targets, 2, classes, 0) == Approx(hard).epsilon(1e-12));
+}
+
 TEST_CASE("cross-entropy in float stays exact for large logits and shows NaN", "[kernels]") {
   auto compute = test_compute<float>();
   std::vector<float> logits(256, -200.0f);

@@ -207,10 +207,11 @@ struct Classified {
   std::vector<float> losses;
 };
 Classified compute_cross_entropy(int classes, int stride, std::vector<Bf16> logits,
-                                 const std::vector<std::uint16_t>& targets, float scale) {
+                                 const std::vector<std::uint16_t>& targets, float scale,
+                                 float smoothing = 0) {
   Classified result{std::move(logits), std::vector<float>(targets.size())};
   run(muster_cross_entropy, {{static_cast<unsigned>(targets.size())}, classifier_threads, warps_bytes},
-      classes, stride, result.logits, targets.data(), scale, result.losses);
+      classes, stride, result.logits, targets.data(), scale, smoothing, result.losses);
   return result;
 }
 
@@ -245,6 +246,33 @@ TEST_CASE("cross-entropy agrees with the CPU's in double", "[gpu kernels]") {
     }
     CHECK(worst_ratio(inside, gradient, bounds(gradient, 1.01 * half_unit, 1e-9)) < 1);
     CHECK(same_bits(compute_cross_entropy(classes, stride, logits, targets, 0).logits, logits));
+  }
+}
+
+TEST_CASE("cross-entropy with smoothed labels agrees with the CPU's in double", "[gpu kernels]") {
+  for (const auto& [classes, stride] : {std::array{250, 256}, std::array{9000, 9024}}) {
+    CAPTURE(classes, stride);
+    const std::vector<std::uint16_t> targets{0, static_cast<std::uint16_t>(classes - 1)};
+    const auto all = static_cast<std::size_t>(classes), row = static_cast<std::size_t>(stride);
+    const auto logits = random_bf16(2 * row, 1, 4);
+    std::vector<double> gradient;
+    for (std::size_t at = 0; at < 2 * row; at += row)
+      for (std::size_t i = 0; i < all; ++i) gradient.push_back(exact(logits[at + i]));
+    auto computer = cpu();
+    computer.set_label_smoothing(0.25);
+    const double expected = computer.cross_entropy(gradient.data(), targets.data(), 2, classes, 0.01);
+    const Classified found = compute_cross_entropy(classes, stride, logits, targets, 0.01f, 0.25f);
+    CHECK(found.losses[0] + found.losses[1] == Approx(expected).epsilon(1e-6));
+    std::vector<Bf16> inside;
+    for (std::size_t i = 0; i < found.logits.size(); ++i) {
+      if (i % row < all)
+        inside.push_back(found.logits[i]);
+      else
+        REQUIRE(found.logits[i].bits == 0);
+    }
+    CHECK(worst_ratio(inside, gradient, bounds(gradient, 1.01 * half_unit, 1e-8)) < 1);
+    const Classified validated = compute_cross_entropy(classes, stride, logits, targets, 0, 0.25f);
+    CHECK(validated.losses == compute_cross_entropy(classes, stride, logits, targets, 0).losses);
   }
 }
 
