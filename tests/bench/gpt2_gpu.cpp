@@ -68,7 +68,7 @@ class Training {
     auto& tensors = gpt_.tensors();
     const auto parts = tensors.extra_and_gradients();
     const compute::Token* const tokens = tokens_.data() + rows() * static_cast<std::size_t>(step_);
-    on_.begin_step(1);
+    on_.begin_step(1, 1);
     gpt_.gradients(
         tokens, tokens + 1, batch_, gpt_.config().context, 1.0f / static_cast<float>(rows()),
         [&](std::size_t tensor) { on_.check_finite(parts[tensor + 1].data(), parts[tensor + 1].size()); });

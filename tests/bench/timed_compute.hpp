@@ -94,6 +94,9 @@ class TimedCompute final : public muster::compute::Compute<Real> {
              Sum* moment2, muster::bfloat16* rounded, std::size_t count) override {
     time(Phase::adamw, [&] { inner_.adamw(step, parameter, gradient, moment1, moment2, rounded, count); });
   }
+  void accumulate(const Sum* x, Sum* sum, std::size_t count, bool first) override {
+    inner_.accumulate(x, sum, count, first);
+  }
   void round(const Sum* parameter, muster::bfloat16* rounded, std::size_t count) override {
     inner_.round(parameter, rounded, count);
   }

@@ -75,7 +75,8 @@ class UpdateCompute {
   /// Waits for all enqueued work.
   virtual void wait() {}
 
-  virtual void begin_step(std::size_t chunks);
+  /// `batches`: cross-entropies of each chunk.
+  virtual void begin_step(std::size_t chunks, std::size_t batches);
   /// Records whether all elements are finite.
   virtual void check_finite(const Real* gradient, std::size_t count);
   /// Writes the reduced scalars (ReducedScalar) of this rank's chunk number `chunk`. `scale` turns the last
@@ -96,6 +97,10 @@ class UpdateCompute {
 
   /// The last cross-entropy's sum over its rows. Waits.
   virtual double loss() { return loss_; }
+  /// While it is on, a cross-entropy adds to loss().
+  void accumulate_loss(bool on) { accumulates_loss_ = on; }
+  /// sum += x; with `first`, sum = x.
+  virtual void accumulate(const Real* x, Real* sum, std::size_t count, bool first) = 0;
 
   /// Sum of squares in double; the same bits for any number of threads and any instruction set.
   virtual double sum_of_squares(const Real* x, std::size_t count) = 0;
@@ -111,6 +116,7 @@ class UpdateCompute {
 
  protected:
   double loss_ = 0;
+  bool accumulates_loss_ = false;
 
  private:
   StepOutcome step_;

@@ -7,7 +7,7 @@
 namespace muster::compute {
 
 template <typename Real>
-void UpdateCompute<Real>::begin_step(std::size_t chunks) {
+void UpdateCompute<Real>::begin_step(std::size_t chunks, std::size_t) {
   step_ = {};
   step_.chunk_is_finite.assign(chunks, true);
   chunk_is_finite_ = true;

@@ -136,6 +136,10 @@ void add_training_options(CLI::App& app, Options& o) {
   add_option(app, "--chunk", o.chunk,
              "Samples in a chunk with --deterministic; each chunk is computed by itself")
       ->check(integer(1, 1 << 20));
+  add_option(app, "--micro-batch", o.micro_batch,
+             "Samples that a rank computes at once; it adds the gradients of its micro-batches up, with less "
+             "memory for activations; 0: all its samples")
+      ->check(integer(0, 1 << 20));
   add_switch(
       app, "shard-optimizer", o.shard_optimizer,
       "Each rank keeps the optimizer's state of its part of the parameters only (ZeRO-1): the same bits, "

@@ -132,6 +132,8 @@ void refuse_ineffective_settings(const Options& o) {
                     describe_setting(o, "steps", o.steps)));
   check("chunk", o.chunk, defaults.chunk, o.deterministic,
         " has a meaning with --deterministic only: leave it out, or add that");
+  check("micro-batch", o.micro_batch, defaults.micro_batch, !o.deterministic,
+        " has no effect with --deterministic, which computes a --chunk at once: leave it out");
   check("threads", o.threads, defaults.threads, o.device != Device::cuda,
         " has no effect with --device=cuda: leave it out");
   const bool files_decide = !models::gpt_preset(o.model_name);

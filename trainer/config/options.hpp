@@ -46,6 +46,7 @@ struct Options {
   bool deterministic = false;
   bool autotune = true;
   int chunk = 1;
+  int micro_batch = 0;  ///< 0: a rank computes all its samples at once
   bool shard_optimizer = false;
 
   std::string output = "muster-run";

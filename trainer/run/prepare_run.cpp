@@ -39,6 +39,7 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
           options.shard_optimizer,
           options.dtype == "bf16" ? sizeof(bfloat16) : sizeof(float),
           on_device,
+          options.micro_batch,
           options.label_smoothing};
 }
 

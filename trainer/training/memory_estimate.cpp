@@ -17,6 +17,8 @@ MemorySegments estimate_memory(const Workload& workload, const Replica::Settings
       sharded ? optimizer_part(table.arena_size, rank, ranks).count() : table.arena_size;
   const std::size_t moment_count = Optimizer<float>::moment_count(settings.optimizer.kind);
   segments.push_back({"moments", moment_count * moments * sizeof(float)});
+  if (Replica::micro_batches(settings, rank, ranks) > 1)
+    segments.push_back({"sums of micro-batches", table.arena_size * sizeof(float)});
   if (settings.chunk > 0) {
     ReducerOptions options = Replica::reducer_options(settings);
     if (options.bucket_bytes == 0) options.bucket_bytes = 4u << 20;

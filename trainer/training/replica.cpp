@@ -44,6 +44,8 @@ Replica::Replica(const Settings& settings, const Workload& workload, compute::Co
       model_(workload.build(compute, samples_at_once(settings, world_.rank(), world_.size()), extra_scalars)),
       optimizer_(model_->tensors().table(), settings.optimizer, compute, rank_part(world_.rank())) {
   compute.set_label_smoothing(settings.label_smoothing);
+  if (micro_batches(settings, world_.rank(), world_.size()) > 1)
+    micro_batch_sums_ = compute::Arena<float>(table().arena_size, compute.memory());
 }
 
 template Replica::Replica(const Settings&, const Workload&, compute::Compute<float>&, Communicator,
@@ -58,7 +60,14 @@ void Replica::initialize() {
 
 std::uint64_t Replica::samples_at_once(const Settings& settings, int rank, int ranks) {
   if (settings.chunk > 0) return static_cast<std::uint64_t>(settings.chunk);
-  return share_of(static_cast<std::uint64_t>(settings.batch), rank, ranks).count();
+  const std::uint64_t all = share_of(static_cast<std::uint64_t>(settings.batch), rank, ranks).count();
+  return settings.micro_batch > 0 ? std::min<std::uint64_t>(settings.micro_batch, all) : all;
+}
+
+std::uint64_t Replica::micro_batches(const Settings& settings, int rank, int ranks) {
+  if (settings.chunk > 0) return 1;
+  const std::uint64_t at_once = samples_at_once(settings, rank, ranks);
+  return (share_of(static_cast<std::uint64_t>(settings.batch), rank, ranks).count() + at_once - 1) / at_once;
 }
 
 ReducerOptions Replica::reducer_options(const Settings& settings) {
@@ -75,7 +84,8 @@ ReducerOptions Replica::reducer_options(const Settings& settings) {
 
 std::size_t Replica::bytes() noexcept {
   const TrainingTensors own = tensors();
-  return model_->bytes() + own.moment1.size_bytes() + own.moment2.size_bytes();
+  return model_->bytes() + own.moment1.size_bytes() + own.moment2.size_bytes() +
+         micro_batch_sums_.size() * sizeof(float);
 }
 
 void Replica::create_reducer() {
@@ -90,33 +100,54 @@ Share Replica::chunk_samples(const InFlightStep& step, std::uint64_t chunk) cons
   return {step.first_sample + share.begin, step.first_sample + share.end};
 }
 
-// Passes the chunk's gradients and scalars to the reducer, which starts to reduce them at once.
-void Replica::compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFlightStep& step) {
-  // With gradients scaled by the global count, the chunks' sums add up to the mean over the global batch,
-  // whatever the chunks' sizes.
-  const double scale = 1.0 / static_cast<double>(predictions_per_step());
-  auto& error = step.result.error;
+// The error is sent to all ranks with this step, and its result is dropped then.
+std::optional<Error> Replica::load_samples(const Share& samples) {
   try {
-    const Share samples = chunk_samples(step, chunk);
     model_->load_samples(samples.begin, samples.count());
   } catch (const Error& exception) {
-    error = exception;  // sent to all ranks with this step, whose result is then dropped
+    return exception;
   }
+  return std::nullopt;
+}
+
+void Replica::compute_micro_batch(const Share& samples, std::uint64_t begin, bool last) {
+  // With gradients scaled by the global count, the sums of chunks and micro-batches add up to the mean over
+  // the global batch, for any sizes.
+  const double scale = 1.0 / static_cast<double>(predictions_per_step());
+  const bool first = samples.begin == begin;
   const Stream stream = compute_.stream();
+  compute_.accumulate_loss(!first);
   model_->gradients(static_cast<float>(scale), [&](std::size_t tensor) {
     const auto gradient = reducer_->gradient(tensor + 1);
+    if (!first || !last) {
+      float* const sum = micro_batch_sums_.data() + table().tensors[tensor].offset;
+      if (!last) return compute_.accumulate(gradient.data(), sum, gradient.size(), first);
+      compute_.accumulate(sum, gradient.data(), gradient.size(), false);
+    }
     compute_.check_finite(gradient.data(), gradient.size());
     reducer_->ready(tensor + 1, stream);
   });
-  compute_.end_chunk(chunk - reducer_->chunks().begin, scale, flags.stop, flags.failed || error,
-                     reducer_->gradient(0).data());
-  reducer_->ready(0, stream);
+}
+
+// Passes the chunk's gradients and scalars to the reducer, which starts to reduce them at once.
+void Replica::compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFlightStep& step) {
+  const Share samples = chunk_samples(step, chunk);
+  const auto at_once = samples_at_once(settings_, world_.rank(), world_.size());
+  for (std::uint64_t begin = samples.begin; begin < samples.end; begin += at_once) {
+    const Share part{begin, std::min(begin + at_once, samples.end)};
+    if (auto error = load_samples(part); error && !step.result.error) step.result.error = error;
+    compute_micro_batch(part, samples.begin, part.end == samples.end);
+  }
+  compute_.end_chunk(chunk - reducer_->chunks().begin, 1.0 / static_cast<double>(predictions_per_step()),
+                     flags.stop, flags.failed || step.result.error, reducer_->gradient(0).data());
+  reducer_->ready(0, compute_.stream());
 }
 
 void Replica::rehearse(std::int64_t first_sample) {
   const Share samples = chunk_samples({0, static_cast<std::uint64_t>(first_sample), {}},
                                       static_cast<std::uint64_t>(world_.rank()));
-  model_->load_samples(samples.begin, samples.count());
+  model_->load_samples(samples.begin,
+                       std::min(samples.count(), samples_at_once(settings_, world_.rank(), world_.size())));
   model_->gradients(static_cast<float>(1.0 / static_cast<double>(predictions_per_step())),
                     [](std::size_t) {});
   compute_.wait();
@@ -127,7 +158,7 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
   if (!reducer_) create_reducer();
   InFlightStep step{++reduced_steps_, static_cast<std::uint64_t>(first_sample), {}};
   const Share mine = reducer_->chunks();
-  compute_.begin_step(mine.count());
+  compute_.begin_step(mine.count(), micro_batches(settings_, world_.rank(), world_.size()));
   for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, flags, step);
   reducer_->finish(compute_.stream());
   const auto gradients = model_->tensors().gradients();

@@ -62,6 +62,9 @@ class Replica {
     std::size_t real_bytes = sizeof(float);
     /// The tensors are in a device's memory and are reduced there.
     bool on_device = false;
+    /// Above 0, a rank computes at most so many samples at once, and adds the gradients of these
+    /// micro-batches up. Without chunks only.
+    int micro_batch = 0;
     /// Of the training loss; see Compute::set_label_smoothing().
     double label_smoothing = 0;
   };
@@ -69,6 +72,8 @@ class Replica {
   static constexpr std::size_t extra_scalars = compute::reduced_scalar_count;
   /// How many samples `rank` of `ranks` computes at once.
   static std::uint64_t samples_at_once(const Settings& settings, int rank, int ranks);
+  /// In how many parts `rank` computes its samples of a step without chunks.
+  static std::uint64_t micro_batches(const Settings& settings, int rank, int ranks);
   static ReducerOptions reducer_options(const Settings& settings);
 
   /// The workload must outlive the replica. `world` communicates from the compute's memory, `host` from host
@@ -141,6 +146,9 @@ class Replica {
   void create_reducer();
   Share chunk_samples(const InFlightStep& step, std::uint64_t chunk) const;
   void compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFlightStep& step);
+  std::optional<Error> load_samples(const Share& samples);
+  // The gradients of `samples`, added to those of the micro-batches before, which begin at `begin`.
+  void compute_micro_batch(const Share& samples, std::uint64_t begin, bool last);
   bool sharded() const noexcept { return settings_.shard_optimizer && world_.size() > 1; }
   Share rank_part(int rank) const;
   std::vector<std::pair<std::span<float>, std::span<float>>> pair_moments(const TrainingTensors& from,
@@ -156,6 +164,7 @@ class Replica {
   std::optional<Reducer> reducer_;  ///< created at the first step; reduces the extra scalars and every tensor
   std::uint64_t reduced_steps_ = 0;
   std::deque<InFlightStep> in_flight_;
+  compute::Arena<float> micro_batch_sums_;  ///< of gradients, laid out like them; empty without micro-batches
 };
 
 }  // namespace muster

@@ -304,7 +304,7 @@ void CpuCompute<Real>::compute_cross_entropy(Real* logits, const Token* targets,
                });
   double total = 0;
   for (int row = 0; row < rows; ++row) total += sums_[static_cast<std::size_t>(row)];
-  this->loss_ = total;
+  this->loss_ = this->accumulates_loss_ ? this->loss_ + total : total;
 }
 
 template <typename Real>
@@ -340,6 +340,14 @@ void CpuCompute<Real>::sgd(const SgdStep& s, Sum* parameter, const Sum* gradient
     kernels_.update.sgd(parameter + begin, gradient + begin, momentum + begin,
                         rounded ? rounded + begin : nullptr, end - begin, Sum(s.gradient_scale),
                         Sum(s.weight_decay), Sum(s.momentum), s.nesterov, Sum(s.learning_rate));
+  });
+}
+
+template <typename Real>
+void CpuCompute<Real>::accumulate(const Sum* x, Sum* sum, std::size_t count, bool first) {
+  parallel_for(threads_, count, 32, count, [&](std::size_t begin, std::size_t end) {
+    if (first) std::fill(sum + begin, sum + end, Sum(0));
+    kernels_.rows.add(x + begin, sum + begin, end - begin);
   });
 }
 

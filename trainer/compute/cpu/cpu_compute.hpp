@@ -53,6 +53,7 @@ class CpuCompute final : public Compute<Real> {
              bfloat16* rounded, std::size_t count) override;
   void sgd(const SgdStep& step, Sum* parameter, const Sum* gradient, Sum* momentum, bfloat16* rounded,
            std::size_t count) override;
+  void accumulate(const Sum* x, Sum* sum, std::size_t count, bool first) override;
   void round(const Sum* parameter, bfloat16* rounded, std::size_t count) override;
 
  private:

@@ -217,8 +217,8 @@ void CudaCompute::compute_cross_entropy(bfloat16* logits, const Token* targets, 
               padded_classes(classes), logits, on_device, gradient_scale,
               static_cast<float>(label_smoothing_), losses);
   StepState* const state = device_state();
-  gpu_.launch(Kernel::sum_losses, {1}, sum_threads, sum_bytes, rows, static_cast<const float*>(losses), 0,
-              &state->loss);
+  gpu_.launch(Kernel::sum_losses, {1}, sum_threads, sum_bytes, rows, static_cast<const float*>(losses),
+              accumulates_loss_ ? 1 : 0, &state->loss);
 }
 
 double CudaCompute::loss() {
@@ -230,7 +230,7 @@ double CudaCompute::loss() {
   return loss;
 }
 
-void CudaCompute::begin_step(std::size_t chunks) {
+void CudaCompute::begin_step(std::size_t chunks, std::size_t batches) {
   float* const flags = scratch(chunk_flags_, chunks);
   const std::size_t bytes = sizeof(StepState) + chunks * sizeof(float);
   for (OutcomeBuffer& buffer : outcome_buffers_) {  // both, so that the second step allocates nothing
@@ -239,9 +239,13 @@ void CudaCompute::begin_step(std::size_t chunks) {
     buffer.capacity = bytes;
   }
   outcome_buffers_[++steps_begun_ % 2].chunks = chunks;
-  for (Staging* const each : {&tokens_, &targets_, &order_}) each->reserve_buffers(2 * chunks);
+  for (Staging* const each : {&tokens_, &targets_, &order_}) each->reserve_buffers(2 * chunks * batches);
   gpu_.clear(flags, chunks * sizeof(float));
   gpu_.clear(step_.data(), step_.size());
+}
+
+void CudaCompute::accumulate(const float* x, float* sum, std::size_t count, bool first) {
+  gpu_.launch(Kernel::accumulate, {update_blocks(count)}, element_threads, 0, count, x, first ? 1 : 0, sum);
 }
 
 void CudaCompute::check_finite(const float* gradient, std::size_t count) {

@@ -69,7 +69,8 @@ class CudaCompute final : public Compute<bfloat16> {
                              float gradient_scale) override;
   double loss() override;
 
-  void begin_step(std::size_t chunks) override;
+  void begin_step(std::size_t chunks, std::size_t batches) override;
+  void accumulate(const float* x, float* sum, std::size_t count, bool first) override;
   void check_finite(const float* gradient, std::size_t count) override;
   void end_chunk(std::size_t chunk, double scale, bool stop, bool failed, float* slots) override;
   std::optional<double> decide(const float* slots, const float* gradients, std::size_t count,

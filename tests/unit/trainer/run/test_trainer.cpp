@@ -13,6 +13,7 @@
 #include "trainer/report/count_elements.hpp"
 #include "trainer/scenarios/small_run.hpp"
 #include "training/collective_errors.hpp"
+#include "training/memory_estimate.hpp"
 #include "training/replica.hpp"
 
 using namespace muster;
@@ -264,6 +265,41 @@ TEST_CASE("a run is not mistaken for another", "[training]") {
     CHECK(read_checkpoint_bytes(folder / "run/checkpoints.before-1/step-00000060") == whole);
     CHECK(std::filesystem::exists(folder / "run/checkpoints.before-1/report.html"));
   }
+}
+
+TEST_CASE("micro-batches give the gradients and the loss of the whole batch, with less memory",
+          "[training]") {
+  const TemporaryFolder folder;
+  const Options options = small_run(folder);
+  Job job = Job::join({.device = Device::cpu});
+  auto compute = test_compute<float>();
+  const auto workload = read_workload(options);
+  Replica::Settings settings{options.optimizer, options.batch, 3};
+  settings.optimizer.kind = OptimizerKind::sgd;  // an update in proportion to the gradient
+  Replica whole(settings, *workload, compute, job.host_world());
+  whole.initialize();
+  const StepResult expected = whole.step(0, 0, 1e-2, {});
+  for (const int micro_batch : {1, 2, 3, options.batch, options.batch + 1}) {
+    CAPTURE(micro_batch);
+    settings.micro_batch = micro_batch;
+    Replica parts(settings, *workload, compute, job.host_world());
+    parts.initialize();
+    const StepResult result = parts.step(0, 0, 1e-2, {});
+    CHECK(result.loss == Approx(expected.loss).epsilon(1e-6));
+    CHECK(result.gradient_norm == Approx(expected.gradient_norm).epsilon(1e-5));
+    const auto found = parts.tensors().parameters, wanted = whole.tensors().parameters;
+    double distance = 0;
+    for (std::size_t i = 0; i < found.size(); ++i)
+      distance = std::max(distance, std::abs(double(found[i]) - double(wanted[i])));
+    CHECK(distance < 1e-6);
+    CHECK((parts.parameter_hash() == whole.parameter_hash()) == (micro_batch >= options.batch));
+    std::uint64_t planned = 0;
+    for (const MemorySegment& segment : estimate_memory(*workload, settings, 0, 1))
+      planned += segment.name == "copy for checkpoints" ? 0 : segment.bytes;
+    CHECK(planned == parts.bytes());
+    if (micro_batch <= 2) CHECK(parts.bytes() < whole.bytes());
+  }
+  job.leave();
 }
 
 TEST_CASE("label smoothing changes the training loss, and not the validation loss", "[training]") {

@@ -67,6 +67,7 @@ struct StepRange {
   bool sharded = false;
   int from = 0, to = 4;  ///< steps
   OptimizerKind optimizer = OptimizerKind::adamw;
+  int micro_batch = 0;
 };
 
 /// Trains from `start`, or from the seed when `start` is empty. Returns the state on rank 0.
@@ -76,7 +77,8 @@ FullState train(Communicator world, const Workload& workload, const StepRange& r
   auto compute = test_compute<Real>();
   OptimizerSettings optimizer;
   optimizer.kind = range.optimizer;
-  const Replica::Settings settings{optimizer, batch, 3, range.chunk, range.sharded, sizeof(Real)};
+  const Replica::Settings settings{optimizer,     batch,        3,     range.chunk,
+                                   range.sharded, sizeof(Real), false, range.micro_batch};
   Replica replica(settings, workload, compute, world);
   const std::size_t arena = replica.table().arena_size, kept = replica.tensors().moment1.size();
   const bool in_parts = range.sharded && world.size() > 1;
@@ -138,6 +140,8 @@ void test_sharded_state(Job& job, const Workload& workload) {
     same(train(world, workload, {2, true, 2, 4, sgd}, sgd_middle), sgd_end, "SGD: resumed" + on);
     same(train(world, workload, {2, false, 2, 4, sgd}, sgd_middle), sgd_end, "SGD: resumed, no shards" + on);
     same(train(world, workload, {0, true}), train(world, workload, {0, false}), "the bits of no shards" + on);
+    same(train(world, workload, {0, true, 0, 4, sgd, 1}), train(world, workload, {0, false, 0, 4, sgd, 1}),
+         "micro-batches: the bits of no shards" + on);
     same(train<bfloat16>(world, workload, {0, true}), train<bfloat16>(world, workload, {0, false}),
          "the bits of no shards in bfloat16" + on);
   }

@@ -52,7 +52,7 @@ TEST_CASE("the chunks with a gradient or loss that is not finite are reported", 
     compute.end_chunk(number, 1, false, false, slots);
     return slots[compute::non_finite_slot] == 0;
   };
-  compute.begin_step(4);
+  compute.begin_step(4, 1);
   CHECK(chunk(0, 1, good));
   CHECK_FALSE(chunk(1, 1, bad));
   CHECK(chunk(2, 1, good));

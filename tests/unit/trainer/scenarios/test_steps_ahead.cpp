@@ -76,13 +76,13 @@ struct FakeCudaAndNccl {
 /// A replica on the fakes.
 struct OneReplica {
   explicit OneReplica(const char* cuda, int chunk = 0,
-                      std::chrono::milliseconds timeout = std::chrono::minutes(10))
+                      std::chrono::milliseconds timeout = std::chrono::minutes(10), int micro_batch = 0)
       : on(cuda),
         job(Job::join({.operation_timeout = timeout, .device = Device::cuda})),
         options(tiny_run(folder)),
         workload(read_workload(options)),
-        replica({options.optimizer, options.batch, 3, chunk}, *workload, compute, job.world(),
-                job.host_world()) {
+        replica({options.optimizer, options.batch, 3, chunk, false, sizeof(bfloat16), true, micro_batch},
+                *workload, compute, job.world(), job.host_world()) {
     replica.initialize();
   }
   void begin(std::int64_t step) { replica.begin_step(step, step * options.batch, 1e-3, {}); }
@@ -122,10 +122,13 @@ int train_on_fakes(const Options& options, const char* cuda) {
 TEST_CASE("a step is enqueued without waiting, before the host waits for the last one, and has the same bits",
           "[gpu steps]") {
   constexpr std::int64_t steps = 3;
+  const int chunk = GENERATE(2, 0);
+  const int micro_batch = 2 - chunk;
+  CAPTURE(chunk, micro_batch);
   std::vector<std::vector<double>> alone, ahead;
   std::uint64_t parameters = 0;
   {
-    OneReplica one("", 2);
+    OneReplica one("", chunk, std::chrono::minutes(10), micro_batch);
     for (std::int64_t step = 0; step < steps; ++step) {
       one.begin(step);
       alone.push_back(to_numbers(one.replica.end_step()));
@@ -133,7 +136,7 @@ TEST_CASE("a step is enqueued without waiting, before the host waits for the las
     parameters = one.replica.parameter_hash();
     one.job.leave();
   }
-  OneReplica one("late", 2);
+  OneReplica one("late", chunk, std::chrono::minutes(10), micro_batch);
   REQUIRE(one.replica.max_in_flight() == 2);
   one.begin(0);  // allocates memory
   for (std::int64_t step = 1; step < steps; ++step) {
@@ -143,6 +146,7 @@ TEST_CASE("a step is enqueued without waiting, before the host waits for the las
     const std::string asked = take_cuda_log();
     CHECK(occurrences(asked, "muster_embed on") == 2);
     CHECK(occurrences(asked, "muster_adamw on") > 5);
+    CHECK((occurrences(asked, "muster_accumulate on") > 5) == (micro_batch > 0));
     CHECK(occurrences(asked, "the host waits") == 0);
     ahead.push_back(to_numbers(one.replica.end_step()));
     const std::string waited = take_cuda_log();

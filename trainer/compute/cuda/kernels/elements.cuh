@@ -51,4 +51,19 @@ extern "C" __global__ void __launch_bounds__(element_threads)
   for_each_group<4>(count, [=](std::size_t at) { store_four(out, at, count, load_four(x, at, count)); });
 }
 
+/// sum += x, or sum = x if `first` is not 0. Any count.
+extern "C" __global__ void __launch_bounds__(element_threads)
+    muster_accumulate(std::size_t count, const float* x, int first, float* sum) {
+  for_each_group<4>(count, [=](std::size_t at) {
+    const Float4 added = load_four(x, at, count);
+    Float4 total = added;
+    if (first == 0) {
+      total = load_four(sum, at, count);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) total.of[i] += added.of[i];
+    }
+    store_four(sum, at, count, total);
+  });
+}
+
 }  // namespace muster::compute::cuda

@@ -195,7 +195,7 @@ namespace {
 muster::compute::StepOutcome step(Both& on, OnDevice<float>& slots, OnDevice<float>& gradients,
                                   OnDevice<float>& parameters, OnDevice<float>& moments,
                                   OnDevice<bfloat16>& rounded) {
-  on.gpu.begin_step(1);
+  on.gpu.begin_step(1, 1);
   auto logits = on.to_device(random_bf16(64, 9));
   const muster::compute::Token target = 3;
   on.gpu.compute_cross_entropy(logits.data(), &target, 1, 50, 0.5f);

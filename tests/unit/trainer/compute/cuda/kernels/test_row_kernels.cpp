@@ -328,6 +328,18 @@ TEST_CASE("GELU and its gradient agree with the CPU's in double", "[gpu kernels]
   CHECK(worst_ratio(d, d_expected, bounds(d_expected, 1.01 * half_unit, 1e-5)) < 1);
 }
 
+TEST_CASE("sums of gradients, for any length", "[gpu kernels]") {
+  for (const std::size_t count : {1u, 3u, 4099u}) {
+    const auto x = random_floats(count, 3);
+    auto sum = random_floats(count, 4);
+    const auto before = sum;
+    run(muster_accumulate, {{2}, element_threads}, count, x.data(), 0, sum);
+    for (std::size_t i = 0; i < count; ++i) REQUIRE(sum[i] == before[i] + x[i]);
+    run(muster_accumulate, {{2}, element_threads}, count, x.data(), 1, sum);
+    CHECK(sum == x);
+  }
+}
+
 TEST_CASE("rounding works for any length", "[gpu kernels]") {
   for (const std::size_t count : {1u, 3u, 1027u}) {
     const auto from = random_floats(count, 3);
