@@ -50,15 +50,12 @@ FreeMemory check_memory(const Options& options, const Workload& workload, const 
         job.roster()[static_cast<std::size_t>(job.rank())].host, format_bytes(free.bytes), free.where);
     if (largest == 0)
       throw Error(ErrorCode::usage, fmt::format("{}: no batch fits: {}", what, describe_remedy(options)));
-    auto in_chunks = settings;
-    in_chunks.chunk = options.chunk;
-    const bool fits_in_chunks =
-        largest_batch(workload, in_chunks, host_ranks, ranks, free.bytes) == settings.batch;
+    const int micro_batch = largest_micro_batch(workload, settings, host_ranks, ranks, free.bytes);
     throw Error(
         ErrorCode::usage,
         fmt::format("{}: the largest that fits is --batch {}, {} a rank{}", what, largest,
                     plural(static_cast<std::int64_t>(largest) / ranks, "sample"),
-                    fits_in_chunks ? ", or this one with --deterministic, which computes in chunks" : ""));
+                    micro_batch > 0 ? fmt::format(", or this one with --micro-batch {}", micro_batch) : ""));
   });
   return free;
 }

@@ -60,6 +60,17 @@ int largest_batch(const Workload& workload, Replica::Settings settings, std::spa
   return good;
 }
 
+int largest_micro_batch(const Workload& workload, Replica::Settings settings, std::span<const int> host_ranks,
+                        int ranks, std::uint64_t free) {
+  if (settings.chunk > 0) return 0;
+  settings.micro_batch = static_cast<int>(Replica::samples_at_once(settings, 0, ranks));
+  while (settings.micro_batch > 1) {
+    settings.micro_batch /= 2;
+    if (estimate_host_memory(workload, settings, host_ranks, ranks) <= free) return settings.micro_batch;
+  }
+  return 0;
+}
+
 std::string format_bytes(std::uint64_t bytes) {
   const double mib = static_cast<double>(bytes) / (1 << 20);
   if (mib >= 1024) return fmt::format("{:.1f} GiB", mib / 1024);

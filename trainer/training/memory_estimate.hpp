@@ -28,6 +28,11 @@ std::uint64_t estimate_host_memory(const Workload& workload, const Replica::Sett
 int largest_batch(const Workload& workload, Replica::Settings settings, std::span<const int> host_ranks,
                   int ranks, std::uint64_t free);
 
+/// A micro-batch with which settings.batch fits, as largest_batch(): the rank's samples halved as often as it
+/// takes. 0: there is none, or the samples are computed in chunks.
+int largest_micro_batch(const Workload& workload, Replica::Settings settings, std::span<const int> host_ranks,
+                        int ranks, std::uint64_t free);
+
 /// "1.5 GiB", "640 MiB".
 std::string format_bytes(std::uint64_t bytes);
 

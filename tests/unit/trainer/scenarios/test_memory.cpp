@@ -117,7 +117,7 @@ TEST_CASE("sharded optimizer state reduces each rank's estimated memory", "[memo
 TEST_CASE("the largest batch that fits", "[memory]") {
   const TemporaryFolder folder;
   const auto workload = text_workload(folder, {2, 3, 33, 20});
-  const Replica::Settings settings{{}, 1000, 3};
+  Replica::Settings settings{{}, 1000, 3};
   const auto needed = [&](int batch, const std::vector<int>& here) {
     Replica::Settings with = settings;
     with.batch = batch;
@@ -135,6 +135,17 @@ TEST_CASE("the largest batch that fits", "[memory]") {
     }
     CHECK(largest_batch(*workload, settings, here, 3, needed(3, here) - 1) == 0);
   }
+  const std::vector<int> one{0};
+  const std::uint64_t whole = estimate_host_memory(*workload, settings, one, 3),
+                      half = program_bytes + (whole - program_bytes) / 2;
+  const int micro_batch = largest_micro_batch(*workload, settings, one, 3, half);
+  CHECK(micro_batch > 0);
+  settings.micro_batch = micro_batch;
+  CHECK(estimate_host_memory(*workload, settings, one, 3) <= half);
+  settings.micro_batch = 2 * micro_batch + 1;
+  CHECK(estimate_host_memory(*workload, settings, one, 3) > half);
+  settings.micro_batch = 0;
+  CHECK(largest_micro_batch(*workload, settings, one, 3, 1000) == 0);
   CHECK(needed(3, {0, 2}) == needed(3, {0}) + needed(3, {2}));
 }
 

@@ -128,7 +128,7 @@ grep -q 'less than one sample' "$folder/log" || fail "no line about it"
 code=0
 run 2 --layers 24 --width 128 --batch 170000 > "$folder/log" 2>&1 || code=$?
 [ $code -eq 64 ] || fail "a batch beyond all memory ended with $code, not 64"
-[ "$(grep -c '^muster-train: --batch 170000 needs .* for 2 ranks on .*: the largest that fits is --batch [0-9]*, [0-9]* samples* a rank, or this one with --deterministic' "$folder/log")" -eq 1 ] ||
+[ "$(grep -c '^muster-train: --batch 170000 needs .* for 2 ranks on .*: the largest that fits is --batch [0-9]*, [0-9]* samples* a rank, or this one with --micro-batch [0-9]*' "$folder/log")" -eq 1 ] ||
   fail "not exactly one line about a batch beyond all memory"
 
 # Wrong settings: one line for the job. The ranks get different settings through a shell, because the mpirun
