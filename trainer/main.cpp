@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "config/options.hpp"
+#include "evaluate_command.hpp"
+#include "export_command.hpp"
 #include "make_data.hpp"
 #include "muster/muster.hpp"
 #include "report/scaling.hpp"
@@ -77,12 +79,34 @@ int train_command(int argc, char** argv) {
   return options ? run(*options) : 0;
 }
 
+int evaluate_command(int argc, char** argv) {
+  muster::set_omp_wait_policy(argv);
+  std::optional<muster::EvaluateOptions> options;
+  try {
+    options = muster::parse_evaluate_options(argc - 1, argv + 1);
+  } catch (const muster::Error& error) {
+    return report_option_error(error);
+  }
+  if (!options) return 0;
+  muster::Job job = muster::Job::join({.device = muster::Device::cpu});
+  int code = 0;
+  try {
+    muster::evaluate(*options, job);
+  } catch (const muster::CollectiveAbort& ended) {
+    code = ended.exit_code();
+  }
+  job.leave();
+  return code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
   try {
     if (command == "make-data") return muster::make_data(argc - 1, argv + 1);
+    if (command == "evaluate") return evaluate_command(argc, argv);
+    if (command == "export") return muster::export_command(argc - 1, argv + 1);
     if (command == "scaling") return muster::scaling_command(argc - 1, argv + 1);
     return train_command(argc, argv);
   } catch (const std::exception& error) {

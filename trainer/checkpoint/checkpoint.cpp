@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
-#include <fstream>
+#include <vector>
 
+#include "file/regular_file.hpp"
 #include "files/atomic_folder.hpp"
 #include "files/hash.hpp"
 #include "files/output_file.hpp"
@@ -20,22 +22,23 @@ namespace {
 constexpr const char* tensors_name = "tensors.safetensors";
 constexpr const char* state_name = "state.json";
 constexpr const char* autotune_name = "autotune.json";
+constexpr const char* tokenizer_name = "tokenizer.json";
 constexpr std::size_t max_state_bytes = 65536;  // write_checkpoint() writes about 400 bytes
-constexpr std::size_t max_autotune_bytes = 16 << 20;
+constexpr std::size_t max_autotune_bytes = 16 << 20, max_tokenizer_bytes = 256 << 20;
 
 struct Part {
   const char* prefix;
   std::span<float> arena;
 };
 
-std::vector<Part> list_parts(const TrainingTensors& tensors) {
-  if (tensors.moment2.empty()) return {{"", tensors.parameters}, {"sgd.momentum.", tensors.moment1}};
+std::vector<Part> list_parts(const TrainingTensors& tensors, const std::string& optimizer) {
+  if (optimizer == "sgd") return {{"", tensors.parameters}, {"sgd.momentum.", tensors.moment1}};
   return {{"", tensors.parameters}, {"adamw.m.", tensors.moment1}, {"adamw.v.", tensors.moment2}};
 }
 
-std::uint64_t hash_tensors(const models::TensorTable& table, const TrainingTensors& tensors) {
+std::uint64_t hash_tensors(const models::TensorTable& table, const std::vector<Part>& parts) {
   std::uint64_t hash = 0;
-  for (const Part& part : list_parts(tensors)) {
+  for (const Part& part : parts) {
     for (const auto& tensor : table.tensors) {
       hash = hash_bytes(part.arena.data() + tensor.offset, tensor.count * sizeof(float), hash);
     }
@@ -48,12 +51,16 @@ std::uint64_t hash_tensors(const models::TensorTable& table, const TrainingTenso
 }
 
 std::string read_text(const fs::path& folder, const char* name, std::size_t max_bytes) {
-  std::ifstream file(folder / name, std::ios::binary);
-  std::string text(max_bytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || !file.eof()) refuse(folder, fmt::format("{} cannot be read, or is too long", name));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
+  auto file = read_regular_file((folder / name).string(), max_bytes);
+  if (!file) refuse(folder, fmt::format("{} cannot be read, or is too long", name));
+  return std::move(file->text);
+}
+
+void read_tokenizer(const fs::path& folder, StoredState& stored) {
+  if (stored.state.tokenizer != tokenizer_file_kind) return;
+  stored.state.tokenizer = read_text(folder, tokenizer_name, max_tokenizer_bytes);
+  if (hash_tokenizer(stored.state.tokenizer) != stored.tokenizer_hash)
+    refuse(folder, fmt::format("{} does not match the hash in {}", tokenizer_name, state_name));
 }
 
 StoredState read_state(const fs::path& folder) {
@@ -65,6 +72,7 @@ StoredState read_state(const fs::path& folder) {
     StoredState stored = parse_state(text);
     if (fs::is_regular_file(folder / autotune_name, error))
       stored.state.autotune = read_text(folder, autotune_name, max_autotune_bytes);
+    read_tokenizer(folder, stored);
     return stored;
   } catch (const std::runtime_error& reason) {
     refuse(folder, fmt::format("{}: {}", state_name, reason.what()));
@@ -91,7 +99,8 @@ void check_shapes(const SafetensorsFile& file, const fs::path& folder, const mod
 void write_checkpoint(const fs::path& folder, const TrainingState& state, const models::TensorTable& table,
                       const TrainingTensors& tensors) {
   std::vector<SafetensorsSource> sources;
-  for (const Part& part : list_parts(tensors)) {
+  const auto parts = list_parts(tensors, state.optimizer);
+  for (const Part& part : parts) {
     for (const auto& tensor : table.tensors) {
       sources.push_back({part.prefix + tensor.name, "F32", tensor.shape, part.arena.data() + tensor.offset,
                          tensor.count * sizeof(float)});
@@ -106,21 +115,33 @@ void write_checkpoint(const fs::path& folder, const TrainingState& state, const 
     file.commit();
   };
   if (!state.autotune.empty()) write(autotune_name, state.autotune);
-  write(state_name, write_state({state, hash_tensors(table, tensors)}));
+  if (is_tokenizer_file(state.tokenizer)) write(tokenizer_name, state.tokenizer);
+  write(state_name, write_state({state, hash_tensors(table, parts)}));
   whole.commit();
 }
 
 Checkpoint::Checkpoint(const fs::path& folder)
     : folder_(folder), stored_(read_state(folder)), file_(folder / tensors_name) {}
 
+bool Checkpoint::is_checkpoint(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_regular_file(folder / state_name, ignored);
+}
+
 void Checkpoint::read(const models::TensorTable& table, const TrainingTensors& tensors) const {
-  const auto parts = list_parts(tensors);
+  const auto parts = list_parts(tensors, stored_.state.optimizer);
   check_shapes(file_, folder_, table, parts);
+  std::uint64_t hash = 0;
+  std::vector<float> left_out;
   for (const Part& part : parts) {
-    for (const auto& tensor : table.tensors)
-      file_.read(*file_.find(part.prefix + tensor.name), part.arena.data() + tensor.offset);
+    for (const auto& tensor : table.tensors) {
+      if (part.arena.empty()) left_out.resize(std::max(left_out.size(), tensor.count));
+      float* const to = part.arena.empty() ? left_out.data() : part.arena.data() + tensor.offset;
+      file_.read(*file_.find(part.prefix + tensor.name), to);
+      hash = hash_bytes(to, tensor.count * sizeof(float), hash);
+    }
   }
-  if (hash_tensors(table, tensors) != stored_.tensor_hash)
+  if (hash != stored_.tensor_hash)
     refuse(folder_, fmt::format("its tensors do not match the hash in {}", state_name));
 }
 

@@ -11,15 +11,15 @@
 namespace muster {
 
 /// The arenas of a checkpoint, each laid out by the same table. AdamW has two moments; SGD has its momentum,
-/// moment1, alone.
+/// moment1, alone. Checkpoint::read() leaves out those that are empty.
 struct TrainingTensors {
   std::span<float> parameters, moment1, moment2;
 };
 
 /// Writes a folder with tensors.safetensors (parameters under their own names, AdamW's moments as
 /// adamw.m.NAME and adamw.v.NAME, SGD's momentum as sgd.momentum.NAME), state.json (the state and a hash over
-/// all tensors) and, if the state has one, autotune.json. The folder appears whole or not at all; on an
-/// error, an earlier folder of that path stays good.
+/// all tensors) and, if the state has them, autotune.json and tokenizer.json. The folder appears whole or not
+/// at all; on an error, an earlier folder of that path stays good.
 /// @throws muster::Error(ErrorCode::system)
 void write_checkpoint(const std::filesystem::path& folder, const TrainingState& state,
                       const models::TensorTable& table, const TrainingTensors& tensors);
@@ -27,9 +27,12 @@ void write_checkpoint(const std::filesystem::path& folder, const TrainingState& 
 /// A checkpoint, opened for reading.
 class Checkpoint {
  public:
-  /// Reads state.json, autotune.json and the header of the tensors' file.
+  /// Reads state.json, autotune.json, tokenizer.json and the header of the tensors' file.
   /// @throws muster::Error: usage (damaged, or written by another program), system (cannot be read).
   explicit Checkpoint(const std::filesystem::path& folder);
+
+  /// True when the folder has a state.json, whether it is good or not.
+  static bool is_checkpoint(const std::filesystem::path& folder);
 
   const TrainingState& state() const noexcept { return stored_.state; }
   /// Checks that every name, type and shape matches, reads the tensors into arenas of `table`'s layout, then

@@ -69,20 +69,34 @@ StoredState read_fields(Json json) {
   const std::string checksum = get_text(json, "checksum");
   json.erase("checksum");
   if (checksum != compute_checksum(json)) throw std::runtime_error("its checksum does not match its content");
-  if (!json.contains("dtype")) json["dtype"] = "fp32";  // older files have none
+  // Older files have none of these.
+  if (!json.contains("dtype")) json["dtype"] = "fp32";
   if (!json.contains("optimizer")) json["optimizer"] = "adamw";
+  if (!json.contains("tokenizer")) json["tokenizer"] = "";
   StoredState stored{get_state(json), get_hex(json, "tensor_hash")};
   stored.state.data_hash = get_hex(json, "data_hash");
+  stored.state.tokenizer = get_text(json, "tokenizer");
+  if (stored.state.tokenizer == tokenizer_file_kind)
+    stored.tokenizer_hash = get_hex(json, "tokenizer_hash");
+  else if (stored.state.tokenizer != byte_tokenizer && !stored.state.tokenizer.empty())
+    throw std::runtime_error("its tokenizer is of an unknown kind");
   return stored;
 }
 
 }  // namespace
+
+std::uint64_t hash_tokenizer(std::string_view tokenizer) {
+  return hash_bytes(tokenizer.data(), tokenizer.size());
+}
 
 std::string write_state(const StoredState& stored) {
   Json json = stored.state;
   json["format"] = state_format;
   json["data_hash"] = hex(stored.state.data_hash);
   json["tensor_hash"] = hex(stored.tensor_hash);
+  const std::string& tokenizer = stored.state.tokenizer;
+  json["tokenizer"] = is_tokenizer_file(tokenizer) ? tokenizer_file_kind : tokenizer;
+  if (is_tokenizer_file(tokenizer)) json["tokenizer_hash"] = hex(hash_tokenizer(tokenizer));
   json["checksum"] = compute_checksum(json);
   return json.dump(1) + '\n';
 }

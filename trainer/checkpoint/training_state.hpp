@@ -27,18 +27,33 @@ struct TrainingState {
   std::string optimizer = "adamw";  ///< --optimizer
   /// Autotuner::results(), in a file of its own; empty: the device chooses no algorithms.
   std::string autotune;
+  /// How text becomes the model's tokens: "bytes"; the text of a tokenizer.json, in a file of its own; or
+  /// empty: unknown, or not tokens.
+  std::string tokenizer;
 
   bool operator==(const TrainingState&) const = default;
 };
 
 struct StoredState {
   TrainingState state;
-  std::uint64_t tensor_hash = 0;  ///< over the checkpoint's tensors
+  std::uint64_t tensor_hash = 0;     ///< over the checkpoint's tensors
+  std::uint64_t tokenizer_hash = 0;  ///< hash_tokenizer(), if the tokenizer has a file
 };
 
-/// The text of state.json: state without `autotune`, hash, and a checksum over both.
+/// TrainingState::tokenizer for tokens that are the bytes of a text.
+inline constexpr const char* byte_tokenizer = "bytes";
+/// What parse_state() returns for a tokenizer in a file of its own.
+inline constexpr const char* tokenizer_file_kind = "tokenizer.json";
+/// True for the text of a tokenizer.json.
+inline bool is_tokenizer_file(std::string_view tokenizer) {
+  return !tokenizer.empty() && tokenizer != byte_tokenizer;
+}
+std::uint64_t hash_tokenizer(std::string_view tokenizer);
+
+/// The text of state.json: state without `autotune` and the tokenizer's text, hashes, and a checksum over
+/// all.
 std::string write_state(const StoredState& stored);
-/// Parses the text of state.json.
+/// Parses the text of state.json. A tokenizer with a file is tokenizer_file_kind.
 /// @throws std::runtime_error with the reason when the text is not what write_state() wrote, up to
 /// formatting.
 StoredState parse_state(std::string_view text);

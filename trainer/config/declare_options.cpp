@@ -66,6 +66,10 @@ void add_model_options(CLI::App& app, Options& o) {
              "A GPT: small (4 layers, 4 heads, width 128, context 64, vocabulary 256) or a size of GPT-2's "
              "(context 1024, vocabulary 50257); or Horovod's example network for MNIST's files")
       ->check(CLI::IsMember({"small", "gpt2-124M", "gpt2-350M", "gpt2-774M", "gpt2-1558M", "mnist-cnn"}));
+  add_option(app, "--init-from", o.init_from,
+             "Start from trained weights instead of random ones, and take their sizes: a checkpoint, a "
+             "Hugging Face folder of a GPT-2, or llm.c's .bin")
+      ->type_name("PATH");
   add_option(app, "--layers", o.shape.layers, "Transformer layers, instead of the model's")
       ->check(integer(1, 1024));
   add_option(app, "--heads", o.shape.heads, "Attention heads, instead of the model's; must divide the width")

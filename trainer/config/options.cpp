@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "muster/error.hpp"
 #include "text/plural.hpp"
+#include "weights/weight_source.hpp"
 
 namespace muster {
 namespace {
@@ -30,6 +32,14 @@ std::string describe_setting(const Options& o, const std::string& name, const Va
 /// Sets o.model: the preset's sizes, overridden by single options.
 void choose_model(Options& o) {
   const GptShape& shape = o.shape;
+  if (!o.init_from.empty()) {
+    require(shape == GptShape{} && !o.origins.contains("model"),
+            fmt::format("--init-from {} decides the model and its sizes: leave --model, --layers, --heads, "
+                        "--width, --context and --vocabulary out",
+                        o.init_from));
+    o.model = weights::open_weights(o.init_from)->config();
+    return;
+  }
   if (const auto preset = models::gpt_preset(o.model_name)) {
     o.model = {shape.layers.value_or(preset->layers), shape.heads.value_or(preset->heads),
                shape.width.value_or(preset->width), shape.context.value_or(preset->context),
@@ -45,7 +55,9 @@ void choose_model(Options& o) {
 void choose_learning_rate(Options& o) {
   static const std::map<std::string, double> peaks{
       {"gpt2-124M", 6e-4}, {"gpt2-350M", 3e-4}, {"gpt2-774M", 2.5e-4}, {"gpt2-1558M", 2e-4}};
-  const auto peak = peaks.find(o.model_name);
+  const auto peak = std::find_if(peaks.begin(), peaks.end(), [&](const auto& size) {
+    return o.init_from.empty() ? size.first == o.model_name : models::gpt_preset(size.first) == o.model;
+  });
   if (peak == peaks.end()) return;
   if (!o.origins.contains("learning-rate")) o.learning_rate = peak->second;
   if (!o.origins.contains("min-learning-rate")) o.min_learning_rate = peak->second / 10;

@@ -28,7 +28,8 @@ struct Options {
 
   std::string model_name = "small";  ///< see --model
   GptShape shape;
-  models::GptConfig model;  ///< for a GPT: the named size with `shape` applied
+  std::string init_from;    ///< trained weights to start from (weights::open_weights()); empty: none
+  models::GptConfig model;  ///< for a GPT: the named size with `shape` applied, or that of init_from
 
   int batch = 12;
   std::int64_t steps = 2000;

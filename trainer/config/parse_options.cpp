@@ -134,11 +134,13 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       "over the ranks\n"
       "of a job.\n"
       "Start it alone, with srun --mpi=pmix or with mpirun; every rank gets the same options.\n"
-      "Two more commands: muster-train make-data generates training data, muster-train scaling compares\n"
-      "runs; each has its own --help.",
+      "More commands, each with its own --help: make-data generates training data, evaluate computes a\n"
+      "trained model's loss, export writes it for other programs, scaling compares runs.",
       "muster-train");
   declare_command_line(app, line);
-  const auto parse = [&] { return parse_command(app, argc, argv, {"make-data", "scaling"}); };
+  const auto parse = [&] {
+    return parse_command(app, argc, argv, {"evaluate", "export", "make-data", "scaling"});
+  };
   if (!parse()) return std::nullopt;
   auto given = line.config.empty() ? std::vector<GivenSetting>{} : read_settings_file(line.config);
   for (const GivenSetting& variable : read_settings_environment()) given.push_back(variable);

@@ -7,6 +7,7 @@
 
 #include "data/files.hpp"
 #include "data/shard.hpp"
+#include "file/regular_file.hpp"
 #include "files/hash.hpp"
 #include "muster/error.hpp"
 #include "text/plural.hpp"
@@ -20,6 +21,8 @@ namespace fs = std::filesystem;
   throw Error(ErrorCode::usage, fmt::format("--data {}: {}", where, why));
 }
 
+constexpr std::size_t max_tokenizer_bytes = 256 << 20;
+
 bool is_shard(const fs::path& path) { return path.extension() == ".bin"; }
 
 bool is_for_validation(const fs::path& path) {
@@ -29,25 +32,58 @@ bool is_for_validation(const fs::path& path) {
 
 }  // namespace
 
-Corpus Corpus::read(const std::string& where, double validation_fraction, std::uint64_t max_held_out) {
-  Corpus corpus;
+TokenSequence Corpus::read_files(const std::string& where, bool skip_validation, TokenSequence& held_out) {
   const auto files = find_data_files(where);
-  corpus.has_shards_ =
+  has_shards_ =
       std::any_of(files.begin(), files.end(), [](const auto& file) { return is_shard(file.second); });
-  TokenSequence training, held_out;
+  TokenSequence training;
   for (const auto& [real, path] : files) {
-    if (corpus.has_shards_ && (!is_shard(path) || (validation_fraction == 0 && is_for_validation(path))))
-      continue;
+    if (has_shards_ && (!is_shard(path) || (skip_validation && is_for_validation(path)))) continue;
     const auto file = std::make_shared<const MappedFile>(path);
-    ++corpus.file_count_;
-    corpus.hash_ = file->fingerprint(corpus.hash_);
-    if (!corpus.has_shards_) {
+    ++file_count_;
+    hash_ = file->fingerprint(hash_);
+    if (!has_shards_) {
       training.append(file, 0, file->bytes().size(), 1);
       continue;
     }
+    read_tokenizer_file(path);
     TokenSequence& to = is_for_validation(path) ? held_out : training;
     to.append(file, shard_header_bytes, tokens_in_shard(file->bytes(), path), 2);
   }
+  return training;
+}
+
+void Corpus::read_tokenizer_file(const fs::path& shard) {
+  const fs::path path = shard.parent_path() / "tokenizer.json";
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return;
+  const auto file = read_regular_file(path.string(), max_tokenizer_bytes);
+  if (!file)
+    throw Error(ErrorCode::usage, fmt::format("cannot read {}, or it is longer than 256 MiB", path.string()));
+  if (tokenizer_file_.empty()) tokenizer_file_ = file->text;
+  if (tokenizer_file_ != file->text) {
+    throw Error(ErrorCode::usage, fmt::format("{} differs from the tokenizer of other shards: shards of one "
+                                              "run need one tokenizer",
+                                              path.string()));
+  }
+}
+
+Corpus Corpus::read_whole(const std::string& where) {
+  Corpus corpus;
+  TokenSequence validation;
+  corpus.training_ = corpus.read_files(where, false, validation);
+  if (corpus.training_.empty()) std::swap(corpus.training_, validation);
+  if (!validation.empty()) {
+    refuse_corpus(where, "some shards are for validation (_val_) and some are not: name those of one kind");
+  }
+  if (corpus.training_.empty()) refuse_corpus(where, "it is empty");
+  return corpus;
+}
+
+Corpus Corpus::read(const std::string& where, double validation_fraction, std::uint64_t max_held_out) {
+  Corpus corpus;
+  TokenSequence held_out;
+  TokenSequence training = corpus.read_files(where, validation_fraction == 0, held_out);
   if (held_out.empty()) {
     corpus.split_off_validation(training, validation_fraction, where);
   } else {

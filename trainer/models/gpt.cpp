@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/gpt.hpp"
 
-#include <cmath>
-
 #include "models/linear.hpp"
 
 namespace muster::models {
@@ -11,50 +9,6 @@ namespace {
 constexpr int tensors_before_layers = 2, tensors_per_layer = 12;
 
 }  // namespace
-
-TensorTable gpt_tensors(const GptConfig& config) {
-  const std::int64_t width = config.width;
-  const double deviation = 0.02, residual_deviation = 0.02 / std::sqrt(2.0 * config.layers);
-  TableBuilder build;
-  build.add("token_embedding", {config.vocabulary, width}, true, deviation);
-  // Zero rows after the table pad the number of rows to a multiple that tensor cores handle well.
-  build.pad_last_to(static_cast<std::size_t>((config.vocabulary + 63) / 64 * 64 * width));
-  build.add("position_embedding", {config.context, width}, true, deviation);
-  for (int i = 0; i < config.layers; ++i) {
-    const std::string at = "layers." + std::to_string(i) + ".";
-    build.add(at + "attention_norm.gain", {width}, false, 0, 1);
-    build.add(at + "attention_norm.bias", {width}, false, 0);
-    build.add(at + "attention.qkv.weight", {3 * width, width}, true, deviation);
-    build.add(at + "attention.qkv.bias", {3 * width}, false, 0);
-    build.add(at + "attention.output.weight", {width, width}, true, residual_deviation);
-    build.add(at + "attention.output.bias", {width}, false, 0);
-    build.add(at + "mlp_norm.gain", {width}, false, 0, 1);
-    build.add(at + "mlp_norm.bias", {width}, false, 0);
-    build.add(at + "mlp.expand.weight", {4 * width, width}, true, deviation);
-    build.add(at + "mlp.expand.bias", {4 * width}, false, 0);
-    build.add(at + "mlp.project.weight", {width, 4 * width}, true, residual_deviation);
-    build.add(at + "mlp.project.bias", {width}, false, 0);
-  }
-  build.add("final_norm.gain", {width}, false, 0, 1);
-  build.add("final_norm.bias", {width}, false, 0);
-  return build.take();
-}
-
-double gpt_flops_per_token(const GptConfig& config) {
-  const double width = config.width, layers = config.layers;
-  const double matrices = layers * 12 * width * width + config.vocabulary * width;
-  return 6 * matrices + 12 * layers * width * config.context;
-}
-
-std::optional<GptConfig> gpt_preset(std::string_view name) {
-  if (name == "small") return GptConfig{};
-  constexpr int context = 1024, vocabulary = 50257;
-  if (name == "gpt2-124M") return GptConfig{12, 12, 768, context, vocabulary};
-  if (name == "gpt2-350M") return GptConfig{24, 16, 1024, context, vocabulary};
-  if (name == "gpt2-774M") return GptConfig{36, 20, 1280, context, vocabulary};
-  if (name == "gpt2-1558M") return GptConfig{48, 25, 1600, context, vocabulary};
-  return std::nullopt;
-}
 
 template <typename Real>
 Gpt<Real>::Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra)

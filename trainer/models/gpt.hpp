@@ -4,41 +4,15 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <string_view>
 
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
+#include "models/gpt_config.hpp"
 #include "models/model_tensors.hpp"
 
 namespace muster::models {
 
 using compute::Token;
-
-struct GptConfig {
-  int layers = 4;
-  int heads = 4;
-  int width = 128;
-  int context = 64;      ///< longest sequence, in tokens
-  int vocabulary = 256;  ///< tokens are below it; 256: one token per byte
-
-  bool operator==(const GptConfig&) const = default;
-};
-
-/// GPT-2's layout (Radford et al. 2019): learned positions, LayerNorm before attention and MLP, GELU with
-/// tanh, output layer tied to the token embedding, deviation 0.02 and 0.02 / sqrt(2 * layers) for projections
-/// back into the residual stream. Linear weights are [out, in].
-TensorTable gpt_tensors(const GptConfig& config);
-
-/// Floating-point operations of one training step per token: 6 per matrix parameter and 12 * layers * width *
-/// context for attention (Kaplan et al., arXiv 2001.08361, section 2.1, with the attention term of PaLM,
-/// arXiv 2204.02311, appendix B).
-double gpt_flops_per_token(const GptConfig& config);
-
-/// The sizes of a preset, or nothing: "small" (the default), and GPT-2's "gpt2-124M", "gpt2-350M",
-/// "gpt2-774M" and "gpt2-1558M" (Radford et al. 2019, table 2; parameter counts as in llm.c and the released
-/// weights).
-std::optional<GptConfig> gpt_preset(std::string_view name);
 
 /// A GPT's parameters, gradients and activations on one device. It computes in Real; compute::Accurate is the
 /// type of what needs more precision. Not thread-safe.

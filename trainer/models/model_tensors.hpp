@@ -13,19 +13,6 @@
 
 namespace muster::models {
 
-/// Builds a table of tensors, one after the other in the arena.
-class TableBuilder {
- public:
-  void add(std::string name, std::vector<std::int64_t> shape, bool decay, double deviation, double value = 0,
-           Distribution distribution = Distribution::normal);
-  /// Pads the last tensor with a gap, up to `count` elements.
-  void pad_last_to(std::size_t count);
-  TensorTable take() { return std::move(table_); }
-
- private:
-  TensorTable table_;
-};
-
 /// A model's parameters and gradients, each in one block of memory laid out by the same table. For a model
 /// that computes in bfloat16 (Real = compute::Accurate<bfloat16>) also the parameters rounded to bfloat16.
 template <typename Real>

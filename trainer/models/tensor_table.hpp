@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace muster::models {
@@ -28,6 +29,19 @@ struct TensorTable {
   std::vector<Tensor> tensors;
   std::size_t arena_size = 0;       ///< elements with gaps
   std::size_t parameter_count = 0;  ///< elements without gaps
+};
+
+/// Builds a table of tensors, one after the other in the arena.
+class TableBuilder {
+ public:
+  void add(std::string name, std::vector<std::int64_t> shape, bool decay, double deviation, double value = 0,
+           Distribution distribution = Distribution::normal);
+  /// Pads the last tensor with a gap, up to `count` elements.
+  void pad_last_to(std::size_t count);
+  TensorTable take() { return std::move(table_); }
+
+ private:
+  TensorTable table_;
 };
 
 }  // namespace muster::models

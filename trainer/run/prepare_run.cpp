@@ -25,7 +25,7 @@ std::string shared_settings(const Options& options) {
   std::string text;
   for (const Setting& setting : list_settings(options)) {
     const bool own = setting.group == "Machine" || setting.name == "data" || setting.name == "output" ||
-                     setting.name == "status" || setting.name == "log-every";
+                     setting.name == "status" || setting.name == "log-every" || setting.name == "init-from";
     if (!own) text += fmt::format("{}={}\n", setting.name, setting.value);
   }
   return text;
@@ -59,7 +59,22 @@ compute::cuda::OpenedGpu open_gpu(const Job& job, CollectiveErrors& errors) {
   return gpu;
 }
 
-std::unique_ptr<Workload> open_data(const Options& options, int ranks, CollectiveErrors& errors) {
+/// Refuses data whose tokens are others than those that the weights were trained on.
+void check_tokenizer(const Options& options, const Workload& workload, const weights::WeightSource& weights) {
+  const std::string data = workload.tokenizer();
+  if (data.empty() || weights.tokenizer().empty() || data == weights.tokenizer()) return;
+  throw Error(
+      ErrorCode::usage,
+      data == byte_tokenizer
+          ? fmt::format("--data {} is text, whose tokens are bytes, and the weights of --init-from {} have "
+                        "a tokenizer.json: pass shards that muster-train tokenize has written with it",
+                        options.data, options.init_from)
+          : fmt::format("the tokenizer of --data {} is another than that of --init-from {}", options.data,
+                        options.init_from));
+}
+
+std::unique_ptr<Workload> open_data(const Options& options, int ranks, const weights::WeightSource* weights,
+                                    CollectiveErrors& errors) {
   std::unique_ptr<Workload> workload;
   errors.run_on_all([&] {
     if (options.batch < ranks) {
@@ -67,6 +82,7 @@ std::unique_ptr<Workload> open_data(const Options& options, int ranks, Collectiv
                                                 options.batch, ranks));
     }
     workload = read_workload(options);
+    if (weights) check_tokenizer(options, *workload, *weights);
   });
   return workload;
 }
@@ -128,8 +144,11 @@ std::vector<RankInfo> gather_ranks(const Options& options, Job& job, CollectiveE
   return gather_rank_info(world, mine);
 }
 
-TrainingState initial_state(const Options& options, const Job& job, const RunParts& parts) {
+TrainingState initial_state(const Options& options, const Job& job, const RunParts& parts,
+                            const weights::WeightSource* weights) {
   TrainingState state = parts.state;
+  state.tokenizer = parts.workload->tokenizer();
+  if (state.tokenizer.empty() && weights) state.tokenizer = weights->tokenizer();
   state.model = parts.workload->model_text();
   state.seed = options.seed;
   state.batch = options.batch;
@@ -181,16 +200,21 @@ RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, Col
   RunParts parts;
   const auto settings = replica_settings(options, job.on_gpu());
   compute::cuda::OpenedGpu gpu = open_gpu(job, errors);
-  parts.workload = open_data(options, job.size(), errors);
+  std::unique_ptr<weights::WeightSource> weights;
+  errors.run_on_all([&] {
+    if (!options.init_from.empty()) weights = weights::open_weights(options.init_from);
+  });
+  parts.workload = open_data(options, job.size(), weights.get(), errors);
   errors.run_on_rank0([&] { output.open(); });
   check_same_on_all_ranks(options, *parts.workload, errors);
   const FreeMemory free = check_memory(options, *parts.workload, settings, job, gpu, errors);
   std::function<double()> measure;
   errors.run_on_all([&] {
     measure = build_replica(options, job, parts, settings, std::move(gpu));
-    if (job.rank() == 0) parts.replica->initialize();
+    if (job.rank() != 0) return;
+    weights ? parts.replica->initialize(*weights) : parts.replica->initialize();
   });
-  parts.state = initial_state(options, job, parts);
+  parts.state = initial_state(options, job, parts, weights.get());
   parts.facts = run_facts(options, job, parts, settings);
   parts.facts.free_bytes = free.bytes;
   parts.memory_limit = free.where;

@@ -58,6 +58,15 @@ void Replica::initialize() {
   model_->tensors().round_parameters(compute_);
 }
 
+void Replica::initialize(const weights::WeightSource& source) {
+  const std::span<float> parameters = model_->tensors().parameters();
+  compute::Memory& memory = compute_.memory();
+  compute::Arena<float> elsewhere(memory.is_host() ? 0 : parameters.size());
+  source.read(memory.is_host() ? parameters : elsewhere.span());
+  memory.copy_in(parameters.data(), elsewhere.data(), elsewhere.size() * sizeof(float));
+  model_->tensors().round_parameters(compute_);
+}
+
 std::uint64_t Replica::samples_at_once(const Settings& settings, int rank, int ranks) {
   if (settings.chunk > 0) return static_cast<std::uint64_t>(settings.chunk);
   const std::uint64_t all = share_of(static_cast<std::uint64_t>(settings.batch), rank, ranks).count();

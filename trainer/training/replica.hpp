@@ -14,6 +14,7 @@
 #include "muster/muster.hpp"
 #include "optimizer/optimizer.hpp"
 #include "training/workload.hpp"
+#include "weights/weight_source.hpp"
 
 namespace muster {
 
@@ -85,6 +86,9 @@ class Replica {
 
   /// Sets the initial parameters from the seed, on this rank only. Call broadcast() afterwards.
   void initialize();
+  /// Sets the initial parameters from trained weights of the model's sizes, on this rank only, and throws as
+  /// they do. Call broadcast() afterwards.
+  void initialize(const weights::WeightSource& source);
   /// Sends rank 0's parameters to all ranks.
   void broadcast();
   /// Sends the state in rank 0's `whole` to all ranks: the parameters to every rank, the moments to the ranks

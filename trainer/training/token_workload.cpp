@@ -66,11 +66,6 @@ TokenWorkload::TokenWorkload(const models::GptConfig& config, data::Corpus corpu
       corpus_(std::move(corpus)),
       windows_(corpus_.training().size(), config.context, seed) {}
 
-std::string TokenWorkload::model_text() const {
-  return fmt::format("gpt layers={} heads={} width={} context={} vocabulary={}", config_.layers,
-                     config_.heads, config_.width, config_.context, config_.vocabulary);
-}
-
 std::string TokenWorkload::model_line() const {
   return fmt::format("gpt: {}, {}, width {}, context {}, vocabulary {}", plural(config_.layers, "layer"),
                      plural(config_.heads, "head"), config_.width, config_.context, config_.vocabulary);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "checkpoint/training_state.hpp"
 #include "data/corpus.hpp"
 #include "data/sample_windows.hpp"
 #include "models/gpt.hpp"
@@ -14,7 +15,7 @@ class TokenWorkload final : public Workload {
   /// @throws muster::Error(ErrorCode::usage) when there are fewer tokens to train on than one sample needs.
   TokenWorkload(const models::GptConfig& config, data::Corpus corpus, std::uint64_t seed);
 
-  std::string model_text() const override;
+  std::string model_text() const override { return models::gpt_text(config_); }
   std::string model_line() const override;
   std::string data_line() const override;
   const char* unit() const noexcept override { return corpus_.has_shards() ? "token" : "byte"; }
@@ -22,6 +23,9 @@ class TokenWorkload final : public Workload {
   double flops_per_sample() const override { return models::gpt_flops_per_token(config_) * config_.context; }
   std::uint64_t samples_per_epoch() const noexcept override { return windows_.per_epoch(); }
   std::uint64_t held_out() const noexcept override { return corpus_.held_out_size(); }
+  std::string tokenizer() const override {
+    return corpus_.has_shards() ? corpus_.tokenizer_file() : byte_tokenizer;
+  }
   std::uint64_t data_hash() const noexcept override { return corpus_.hash(); }
   models::TensorTable table() const override { return models::gpt_tensors(config_); }
   MemorySegments memory(std::uint64_t max_samples, std::size_t extra, std::size_t real_bytes) const override;

@@ -31,6 +31,8 @@ class Workload {
   virtual std::uint64_t samples_per_epoch() const noexcept = 0;
   /// Number of held-out predictions.
   virtual std::uint64_t held_out() const noexcept = 0;
+  /// How text becomes this data's tokens: TrainingState::tokenizer.
+  virtual std::string tokenizer() const { return ""; }
   /// Hash of all data; equal data have equal hashes.
   virtual std::uint64_t data_hash() const noexcept = 0;
 

@@ -83,8 +83,6 @@ TEST_CASE("a checkpoint of SGD holds its momentum alone", "[checkpoint]") {
   CHECK(read == written);
   CHECK(content(folder / "step-1/tensors.safetensors").find("sgd.momentum.final_norm.bias") !=
         std::string::npos);
-  CheckpointArenas other;
-  CHECK_THROWS_WITH(checkpoint.read(other.table, other.tensors()), ContainsSubstring("tensor adamw.m."));
 }
 
 TEST_CASE("when a checkpoint cannot be written, the earlier one stays good", "[checkpoint]") {

@@ -3,7 +3,9 @@
 
 #include "catch.hpp"
 #include "config/options.hpp"
+#include "temporary_folder.hpp"
 #include "trainer/data/refusal.hpp"
+#include "weights/llmc_file.hpp"
 
 using namespace muster;
 
@@ -93,5 +95,22 @@ TEST_CASE("wrong options are refused in one line, with the exit code of wrong us
   for (const auto& arguments : wrong) {
     CAPTURE(arguments[0]);
     CHECK(usage_error_text([&] { parse(arguments); }).find("--help") != std::string::npos);
+  }
+}
+
+TEST_CASE("--init-from has the sizes of a GPT, which no option changes", "[options]") {
+  const TemporaryFolder folder;
+  const auto write = [&](const models::GptConfig& config) {
+    const std::vector<float> parameters(models::gpt_tensors(config).arena_size);
+    weights::write_llmc_file(folder / "model.bin", config, parameters);
+    return (folder / "model.bin").string();
+  };
+  const std::string path = write({1, 2, 8, 6, 300});
+  const Options given = parse({"--init-from", path.c_str()});
+  CHECK(given.model == models::GptConfig{1, 2, 8, 6, 300});
+  CHECK(given.learning_rate == Options{}.learning_rate);
+  for (const char* size : {"--layers=1", "--vocabulary=300", "--model=small"}) {
+    CAPTURE(size);
+    CHECK_THROWS_AS(parse({"--init-from", path.c_str(), size}), Error);
   }
 }

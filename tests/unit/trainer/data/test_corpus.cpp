@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catch.hpp"
 #include "data/corpus.hpp"
+#include "data/shard.hpp"
 #include "refusal.hpp"
 #include "temporary_folder.hpp"
 
@@ -67,4 +68,35 @@ TEST_CASE("unusable data is refused in one line that names it", "[corpus]") {
   CHECK(message(folder / "missing").find("muster-train make-data generates some") != std::string::npos);
   write_file(folder / "tiny", "a");
   CHECK(message(folder / "tiny").find("it has only 1 byte, too few") != std::string::npos);
+}
+
+TEST_CASE("a whole corpus holds nothing out", "[corpus]") {
+  const TemporaryFolder folder;
+  write_file(folder / "a", "0123456789");
+  const Corpus whole = Corpus::read_whole(folder / "a");
+  CHECK(read_text(whole.training()) == "0123456789");
+  CHECK(whole.held_out_with_lead().empty());
+  const std::vector<Token> tokens{1, 2, 3};
+  muster::data::write_shard(folder / "x_train_0.bin", tokens);
+  muster::data::write_shard(folder / "x_val_0.bin", tokens);
+  CHECK(Corpus::read_whole(folder / "x_val_0.bin").training().size() == 3);
+  CHECK(Corpus::read_whole(folder / "x_train_0.bin").training().size() == 3);
+  const std::string text = usage_error_text([&] { Corpus::read_whole(folder.path()); });
+  CHECK_THAT(text, Catch::Matchers::Contains("name those of one kind"));
+}
+
+TEST_CASE("shards have the tokenizer that lies beside them", "[corpus]") {
+  const TemporaryFolder folder;
+  const std::vector<Token> tokens{1, 2, 3};
+  for (const char* name : {"one", "two"}) {
+    fs::create_directory(folder / name);
+    muster::data::write_shard(folder / name / "x_train_0.bin", tokens);
+    muster::data::write_shard(folder / name / "x_val_0.bin", tokens);
+  }
+  CHECK(Corpus::read(folder.path(), 0.1).tokenizer_file().empty());
+  write_file(folder / "one/tokenizer.json", "{\"a\": 1}");
+  CHECK(Corpus::read(folder / "one", 0.1).tokenizer_file() == "{\"a\": 1}");
+  write_file(folder / "two/tokenizer.json", "{\"a\": 2}");
+  const std::string text = usage_error_text([&] { Corpus::read(folder.path(), 0.1); });
+  CHECK_THAT(text, Catch::Matchers::Contains("differs from the tokenizer of other shards"));
 }

@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# use_trained_weights.sh MPIRUN MUSTER_TRAIN: what becomes of a trained model. Each export has the validation loss of
+# the run, on one rank and on three, and starts another run; wrong uses end with one line.
+set -eu
+mpirun=$1 train=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+cd "$folder"
+on_ranks() {  # on_ranks N ARGUMENTS…
+  ranks=$1
+  shift
+  timeout 100 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" "$@"
+}
+run_training() { "$train" --device cpu --threads 1 --no-mfu --no-tensorboard --batch 4 "$@"; }
+# refused TEXT ARGUMENTS…: must end with one line that has this text.
+refused() {
+  text=$1
+  shift
+  if "$train" "$@" > out 2> err; then fail "$* was not refused"; fi
+  [ "$(wc -l < err)" = 1 ] || fail "$* gave other than one line: $(cat err)"
+  grep -qF -- "$text" err || fail "$* said: $(cat err)"
+}
+
+i=0
+while [ $i -lt 300 ]; do
+  echo "line $i of a text that is long enough to learn something from"
+  i=$((i + 1))
+done > text
+run_training --data text --layers 2 --heads 2 --width 16 --context 20 --steps 20 --output run > log
+loss=$(sed -n 's/.*"validation_loss": \([0-9.]\{8\}\).*/\1/p' run/summary.json | head -n 1)
+[ -n "$loss" ] || fail "the run has no validation loss"
+
+# evaluated WHAT…: prints the first digits of the loss on the part that the run held out.
+evaluated() { "$train" evaluate "$@" --data text --validation-fraction 0.1 | sed -n 's/^loss \([0-9.]*\) .*/\1/p'; }
+near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && a - b < 2e-6 && b - a < 2e-6) }' || fail "loss $1 is not $2 ($3)"; }
+near "$(evaluated run)" "$loss" "the run"
+"$train" export run > log
+"$train" export run/checkpoints/step-00000020 --format llm.c > log
+"$train" export muster-model --format=safetensors > log
+for weights in muster-model muster-model.bin muster-model.safetensors run/checkpoints; do
+  near "$(evaluated $weights)" "$loss" $weights
+done
+near "$(evaluated muster-model --batch 3 --threads 2)" "$loss" "another batch"
+one=$("$train" evaluate run --data text | grep '^loss') three=$(on_ranks 3 evaluate run --data text | grep '^loss')
+[ "$one" = "$three" ] || fail "three ranks evaluate '$three', one '$one'"
+echo "$one" | grep -q "over $(($(wc -c < text) - 1)) bytes" || fail "not all bytes were predicted: $one"
+
+# A new run begins where the weights are: without steps that change anything, with their loss.
+for weights in muster-model muster-model.bin; do
+  rm -rf next
+  run_training --data text --init-from $weights --steps 1 --learning-rate 1e-30 --min-learning-rate 0 --warmup 0 --output next > log
+  grep -q '^gpt: 2 layers, 2 heads, width 16, context 20, vocabulary 256' log || fail "--init-from $weights has other sizes"
+  near "$(evaluated next)" "$loss" "--init-from $weights"
+done
+on_ranks 2 --device cpu --threads 1 --no-mfu --batch 4 --data text --init-from muster-model --steps 3 --output ranks > log
+grep -q 'parameters identical on 2 ranks' log || fail "two ranks did not start from the same weights"
+
+refused 'muster-model exists' export run
+refused 'must end with .bin' export run --format llm.c --output model
+refused 'holds no weights' export . --output other
+refused 'cannot open nowhere: No such file or directory' evaluate nowhere --data text
+refused 'cannot read nowhere' evaluate run --data nowhere
+refused '--init-from muster-model decides the model' --init-from muster-model --layers 2 --data text
+refused 'unknown option --formats; did you mean --format?' export run --formats x
+refused '--data is required' evaluate run
+head -c 2000 muster-model.bin > cut.bin
+refused 'do not fit the sizes in its header' --init-from cut.bin --data text
+# Text is bytes, which a model with a tokenizer does not take.
+cp -r muster-model words
+echo '{}' > words/tokenizer.json
+refused 'is text, whose tokens are bytes' --init-from words --data text --output words-run
+refused 'has text, whose tokens are bytes' evaluate words --data text

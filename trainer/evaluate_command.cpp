@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluate_command.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/find_checkpoint.hpp"
+#include "compute/cpu/cpu_compute.hpp"
+#include "config/option_validators.hpp"
+#include "config/parse_command.hpp"
+#include "data/corpus.hpp"
+#include "machine/threads.hpp"
+#include "training/collective_errors.hpp"
+#include "training/validation.hpp"
+#include "training/workload.hpp"
+#include "weights/weight_source.hpp"
+
+namespace muster {
+namespace {
+
+constexpr int default_tokens = 1024, images_at_once = 256;
+
+/// This rank's part of the result.
+struct Evaluation {
+  Validation found;
+  std::string model, unit;
+};
+
+void check_tokenizer(const EvaluateOptions& o, const data::Corpus& corpus, const std::string& tokenizer) {
+  const std::string data = corpus.has_shards() ? corpus.tokenizer_file() : byte_tokenizer;
+  if (data.empty() || tokenizer.empty() || data == tokenizer) return;
+  throw Error(
+      ErrorCode::usage,
+      fmt::format("--data {} has {}, and {} was trained on {}: pass shards that muster-train "
+                  "tokenize has written with its tokenizer.json, or text to a model of bytes",
+                  o.data,
+                  corpus.has_shards() ? "shards of another tokenizer" : "text, whose tokens are bytes",
+                  o.from, tokenizer == byte_tokenizer ? "bytes" : "the tokens of a tokenizer.json"));
+}
+
+template <typename Real>
+compute::cpu::CpuCompute<Real> make_compute(const EvaluateOptions& o, const Job& job) {
+  return compute::cpu::CpuCompute<Real>({choose_threads(o.threads, job.roster(), job.rank()), true, nullptr});
+}
+
+template <typename Real>
+Evaluation evaluate_gpt(const EvaluateOptions& o, const Job& job) {
+  const auto source = weights::open_weights(o.from);
+  const bool whole = o.validation_fraction == 1;
+  const data::Corpus corpus =
+      whole ? data::Corpus::read_whole(o.data) : data::Corpus::read(o.data, o.validation_fraction);
+  check_tokenizer(o, corpus, source->tokenizer());
+  const data::TokenSequence& tokens = whole ? corpus.training() : corpus.held_out_with_lead();
+  if (tokens.size() < 2)
+    throw Error(ErrorCode::usage, fmt::format("--data {}: it has one token, and two are needed", o.data));
+  const models::GptConfig& config = source->config();
+  const int batch = o.batch > 0 ? o.batch : std::max(1, default_tokens / config.context);
+  auto compute = make_compute<Real>(o, job);
+  models::Gpt<Real> model(config, batch, compute);
+  source->read(model.tensors().parameters());
+  model.tensors().round_parameters(compute);
+  Evaluation evaluation{{}, models::gpt_text(config), corpus.has_shards() ? "token" : "byte"};
+  evaluation.found.loss =
+      validate_share(model, tokens, job.rank(), job.size(), static_cast<std::uint64_t>(batch));
+  return evaluation;
+}
+
+template <typename Real>
+Evaluation evaluate_images(const EvaluateOptions& o, const Checkpoint& checkpoint, const Job& job) {
+  Options options;
+  options.data = o.data;
+  options.model_name = checkpoint.state().model;
+  const auto workload = read_workload(options);
+  if (workload->model_text() != checkpoint.state().model)
+    throw Error(ErrorCode::usage, fmt::format("{} holds a model that cannot be evaluated: {}", o.from,
+                                              checkpoint.state().model));
+  auto compute = make_compute<Real>(o, job);
+  const auto model = workload->build(compute, o.batch > 0 ? o.batch : images_at_once, 0);
+  checkpoint.read(workload->table(), {model->tensors().parameters(), {}, {}});
+  model->tensors().round_parameters(compute);
+  return {model->validate_share(job.rank(), job.size(), true), checkpoint.state().model, workload->unit()};
+}
+
+template <typename Real>
+Evaluation evaluate_share(const EvaluateOptions& o, const Job& job) {
+  if (const auto path = find_checkpoint(o.from)) {
+    const Checkpoint checkpoint(*path);
+    if (!models::parse_gpt_text(checkpoint.state().model)) return evaluate_images<Real>(o, checkpoint, job);
+  }
+  return evaluate_gpt<Real>(o, job);
+}
+
+void print(const Evaluation& evaluation, double seconds) {
+  const Average& loss = evaluation.found.loss;
+  const Average& accuracy = evaluation.found.accuracy;
+  const auto& unit = evaluation.unit;
+  fmt::print("{}\n", evaluation.model);
+  fmt::print("loss {:.6f} nats/{} over {:.0f} {}s, perplexity {:.4f}, {:.6f} bits/{}\n", loss.value(), unit,
+             loss.weight, unit, std::exp(loss.value()), loss.value() / std::log(2.0), unit);
+  if (accuracy.weight > 0)
+    fmt::print("accuracy {:.2f}% ({:.0f} of {:.0f} right)\n", 100 * accuracy.value(), accuracy.sum,
+               accuracy.weight);
+  fmt::print("{:.0f} {}s a second\n", loss.weight / seconds, unit);
+}
+
+}  // namespace
+
+std::optional<EvaluateOptions> parse_evaluate_options(int argc, const char* const* argv) {
+  EvaluateOptions o;
+  CLI::App app(
+      "Computes a trained model's loss over data, on the CPUs of one process or of all ranks of a job.",
+      "muster-train evaluate");
+  app.add_option(
+         "CHECKPOINT", o.from,
+         "A checkpoint (step-…), an output folder (its newest checkpoint), a Hugging Face folder of a "
+         "GPT-2, llm.c's .bin, or a .safetensors of muster-train export")
+      ->required()
+      ->check(not_an_option());
+  app.add_option("--data", o.data,
+                 "Text or token shards, as for training; for a model of images the folder of its files, of "
+                 "which those for validation are taken")
+      ->required()
+      ->check(not_an_option());
+  app.add_option("--validation-fraction", o.validation_fraction,
+                 "Only this part of the data, at its end, as training holds it out; 1: all of the data")
+      ->check(number(1e-9, 1))
+      ->capture_default_str();
+  app.add_option("--batch", o.batch, "Sequences at once on each rank; 0: about 1024 tokens")
+      ->check(integer(0, 1 << 16))
+      ->capture_default_str();
+  app.add_option("--dtype", o.dtype, "Type to compute in")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  app.add_option("--threads", o.threads, "Compute threads per rank; 0: as for training")
+      ->check(integer(0, 4096))
+      ->capture_default_str();
+  if (!parse_command(app, argc, argv)) return std::nullopt;
+  if (o.validation_fraction > 0.9 && o.validation_fraction < 1)
+    throw Error(ErrorCode::usage, "--validation-fraction must be at most 0.9, or 1 for all of the data");
+  return o;
+}
+
+void evaluate(const EvaluateOptions& o, Job& job) {
+  Communicator world = job.host_world();
+  CollectiveErrors errors(world);
+  Evaluation evaluation;
+  const auto from = std::chrono::steady_clock::now();
+  errors.run_on_all([&] {
+    evaluation = o.dtype == "bf16" ? evaluate_share<bfloat16>(o, job) : evaluate_share<float>(o, job);
+  });
+  Average averages[] = {evaluation.found.loss, evaluation.found.accuracy};
+  average_over_ranks(world, averages);
+  evaluation.found = {averages[0], averages[1]};
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - from;
+  if (job.rank() == 0) print(evaluation, took.count());
+}
+
+}  // namespace muster

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export_command.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "compute/arena.hpp"
+#include "config/option_validators.hpp"
+#include "config/parse_command.hpp"
+#include "muster/error.hpp"
+#include "weights/huggingface_folder.hpp"
+#include "weights/llmc_file.hpp"
+#include "weights/safetensors_weights.hpp"
+#include "weights/weight_source.hpp"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ExportOptions {
+  std::string from, format = "huggingface", output;
+};
+
+/// A path beside the current folder that says what it is.
+std::string default_output(const std::string& format) {
+  if (format == "huggingface") return "muster-model";
+  return format == "llm.c" ? "muster-model.bin" : "muster-model.safetensors";
+}
+
+void check_output(const ExportOptions& o) {
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(o.output, error)))
+    throw Error(ErrorCode::usage, fmt::format("{} exists: remove it or name another --output", o.output));
+  const std::string ending = o.format == "llm.c" ? ".bin" : o.format == "safetensors" ? ".safetensors" : "";
+  if (!o.output.ends_with(ending)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--output {} must end with {} for --format={}", o.output, ending, o.format));
+  }
+}
+
+void write_weights(const ExportOptions& o, const weights::WeightSource& source) {
+  compute::Arena<float> parameters(models::gpt_tensors(source.config()).arena_size);
+  source.read(parameters.span());
+  if (o.format == "huggingface")
+    weights::write_huggingface_folder(o.output, source.config(), source.tokenizer(), parameters.span());
+  else if (o.format == "llm.c")
+    weights::write_llmc_file(o.output, source.config(), parameters.span());
+  else
+    weights::write_safetensors_weights(o.output, source.config(), source.tokenizer(), parameters.span());
+}
+
+}  // namespace
+
+int export_command(int argc, const char* const* argv) {
+  ExportOptions o;
+  CLI::App app("Writes the weights of a GPT that muster-train has trained, for other programs.",
+               "muster-train export");
+  app.add_option("CHECKPOINT", o.from,
+                 "A checkpoint (step-…), an output folder (its newest checkpoint), or what another export or "
+                 "program has written")
+      ->required()
+      ->check(not_an_option());
+  app.add_option(
+         "--format", o.format,
+         "huggingface: a folder for transformers' from_pretrained(); llm.c: its .bin; safetensors: one "
+         "file with Muster's own names")
+      ->check(CLI::IsMember({"huggingface", "llm.c", "safetensors"}))
+      ->capture_default_str();
+  app.add_option("--output", o.output,
+                 "Folder or file to write; if not given, muster-model with the format's ending, here")
+      ->check(not_an_option());
+  if (!parse_command(app, argc, argv)) return 0;
+  if (o.output.empty()) o.output = default_output(o.format);
+  check_output(o);
+  const auto source = weights::open_weights(o.from);
+  write_weights(o, *source);
+  fmt::print("{}: {}, {} parameters in float32\n", o.output, models::gpt_text(source->config()),
+             models::gpt_tensors(source->config()).parameter_count);
+  return 0;
+}
+
+}  // namespace muster
