@@ -10,6 +10,7 @@
 #include "config/options.hpp"
 #include "evaluate_command.hpp"
 #include "export_command.hpp"
+#include "generation/generate_command.hpp"
 #include "make_data.hpp"
 #include "muster/muster.hpp"
 #include "report/scaling.hpp"
@@ -107,6 +108,10 @@ int main(int argc, char** argv) {
     if (command == "make-data") return muster::make_data(argc - 1, argv + 1);
     if (command == "evaluate") return evaluate_command(argc, argv);
     if (command == "export") return muster::export_command(argc - 1, argv + 1);
+    if (command == "generate") {
+      muster::set_omp_wait_policy(argv);
+      return muster::generate_command(argc - 1, argv + 1);
+    }
     if (command == "scaling") return muster::scaling_command(argc - 1, argv + 1);
     return train_command(argc, argv);
   } catch (const std::exception& error) {

@@ -56,6 +56,19 @@ class CpuCompute final : public Compute<Real> {
   void accumulate(const Sum* x, Sum* sum, std::size_t count, bool first) override;
   void round(const Sum* parameter, bfloat16* rounded, std::size_t count) override;
 
+  /// out[rows, to] = x[rows, from]·weight[to, from]^T + bias (unless null), for few rows: it reads each
+  /// weight once. The same bits for any number of threads.
+  void project(const Real* x, int rows, const Real* weight, const Real* bias, Real* out, int from, int to);
+  /// A cache of keys and values: for each of kv_heads heads keys [head_width, context] and values [context,
+  /// head_width].
+  struct CacheShape {
+    int heads = 0, kv_heads = 0, head_width = 0, context = 0;
+  };
+  /// Causal attention of `rows` queries [rows, heads * head_width], at the positions from `past` on, to a
+  /// cache that holds these positions too. Head h uses the cache's head h * kv_heads / heads.
+  void cached_attention(const CacheShape& shape, int past, int rows, const Real* queries, const Real* keys,
+                        const Real* values, Real* out);
+
  private:
   template <typename Out>
   void tiled_matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Out* c);

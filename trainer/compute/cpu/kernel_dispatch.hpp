@@ -13,6 +13,9 @@
   extern const AttentionKernels<float> float_attention;       \
   extern const AttentionKernels<double> double_attention;     \
   extern const AttentionKernels<bfloat16> bfloat16_attention; \
+  extern const DecodeKernels<float> float_decode;             \
+  extern const DecodeKernels<double> double_decode;           \
+  extern const DecodeKernels<bfloat16> bfloat16_decode;       \
   extern const MatmulKernels<float> float_matmul;             \
   extern const MatmulKernels<double> double_matmul;           \
   extern const UpdateKernels<float> float_update;             \

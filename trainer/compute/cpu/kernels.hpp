@@ -55,6 +55,18 @@ struct MatmulKernels {
                 const Real* panel, Real* c, std::ptrdiff_t c_row, bool accumulate);
 };
 
+/// For generation, which computes a few rows at a time. The order of each sum depends only on the sizes.
+template <typename Real>
+struct DecodeKernels {
+  /// Columns [begin, end) of out[rows, to] = x[rows, from]·weight[to, from]^T + bias[to] (unless null).
+  void (*project)(const Real* x, int rows, const Real* weight, const Real* bias, Real* out, int begin,
+                  int end, int from, int to);
+  /// Attention of one query[head_width] to `count` cached positions: keys [head_width, context], values
+  /// [context, head_width]; scratch: context + head_width elements.
+  void (*attend)(const Real* query, const Real* keys, const Real* values, Real* out, Accurate<Real>* scratch,
+                 int count, int head_width, int context);
+};
+
 /// Compiled without contraction to fused multiply-add, so that every instruction set gives the same bits.
 template <typename Real>
 struct UpdateKernels {
@@ -72,6 +84,7 @@ struct Kernels {
   const char* instruction_set;
   RowKernels<Real> rows;
   AttentionKernels<Real> attention;
+  DecodeKernels<Real> decode;
   MatmulKernels<Accurate<Real>> matmul;
   UpdateKernels<Accurate<Real>> update;
 };

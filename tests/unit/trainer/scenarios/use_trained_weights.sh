@@ -42,7 +42,7 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && a - b < 2e-6 && b - a 
 near "$(evaluated run)" "$loss" "the run"
 "$train" export run > log
 "$train" export run/checkpoints/step-00000020 --format llm.c > log
-"$train" export muster-model --format=safetensors > log
+"$train" export run --format=safetensors > log
 for weights in muster-model muster-model.bin muster-model.safetensors run/checkpoints; do
   near "$(evaluated $weights)" "$loss" $weights
 done
@@ -60,6 +60,28 @@ for weights in muster-model muster-model.bin; do
 done
 on_ranks 2 --device cpu --threads 1 --no-mfu --batch 4 --data text --init-from muster-model --steps 3 --output ranks > log
 grep -q 'parameters identical on 2 ranks' log || fail "two ranks did not start from the same weights"
+
+# Generation: greedy text is the same from each format, and any text with any number of threads.
+generated() { "$train" generate "$@" --tokens 40 2> log; }
+greedy=$(generated run --prompt 'line 7' --temperature 0)
+[ "$(generated muster-model.safetensors --prompt 'line 7' --temperature 0)" = "$greedy" ] || fail "the export generates another text"
+[ "$(generated muster-model.bin --tokenizer bytes --prompt 'line 7' --temperature 0)" = "$greedy" ] || fail "llm.c's file generates another text"
+grep -q 'read 6 tokens in .* generated 40 tokens in .* tokens/s' log || fail "no speed in: $(cat log)"
+[ "$(printf 'line 7' | generated run --temperature 0)" = "$greedy" ] || fail "standard input is not the prompt"
+[ "line 7$(generated run --prompt 'line 7' --temperature 0 --no-echo)" = "$greedy" ] || fail "--no-echo prints another text"
+generated run --prompt line --seed 3 --threads 1 > one
+generated run --prompt line --seed 3 --threads 3 > three
+generated run --prompt line --seed 4 > another
+cmp one three || fail "three threads draw another text"
+cmp -s one another && fail "another seed draws the same text"
+[ "$(wc -c < one)" = 44 ] || fail "not 40 bytes after the prompt"
+refused 'the prompt is empty' generate run --prompt ''
+refused 'does not say how text becomes its tokens' generate muster-model.bin --prompt x
+refused 'has a tokenizer: leave --tokenizer out' generate run --prompt x --tokenizer bytes
+refused 'must be a number from 0 to 1000' generate run --prompt x --temperature -1
+refused 'must be a number above 0' generate run --prompt x --top-p 0
+if "$train" generate run --prompt x > /dev/full 2> err; then fail "a full disk is no error"; fi
+grep -q 'cannot write to standard output: No space left' err || fail "a full disk gave: $(cat err)"
 
 refused 'muster-model exists' export run
 refused 'must end with .bin' export run --format llm.c --output model
