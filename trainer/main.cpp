@@ -17,6 +17,7 @@
 #include "run/choose_device.hpp"
 #include "run/omp_wait_policy.hpp"
 #include "run/trainer.hpp"
+#include "tokenize_command.hpp"
 #include "training/collective_errors.hpp"
 
 namespace {
@@ -113,6 +114,7 @@ int main(int argc, char** argv) {
       return muster::generate_command(argc - 1, argv + 1);
     }
     if (command == "scaling") return muster::scaling_command(argc - 1, argv + 1);
+    if (command == "tokenize") return muster::tokenize_command(argc - 1, argv + 1);
     return train_command(argc, argv);
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const muster::Error*>(&error);

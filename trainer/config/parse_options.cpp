@@ -134,13 +134,15 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       "over the ranks\n"
       "of a job.\n"
       "Start it alone, with srun --mpi=pmix or with mpirun; every rank gets the same options.\n"
-      "More commands, each with its own --help: make-data generates training data, generate continues a\n"
+      "More commands, each with its own --help: make-data and tokenize make training data, generate "
+      "continues a\n"
       "text with a trained model, evaluate computes its loss, export writes it for other programs, scaling\n"
       "compares runs.",
       "muster-train");
   declare_command_line(app, line);
   const auto parse = [&] {
-    return parse_command(app, argc, argv, {"evaluate", "export", "generate", "make-data", "scaling"});
+    return parse_command(app, argc, argv,
+                         {"evaluate", "export", "generate", "make-data", "scaling", "tokenize"});
   };
   if (!parse()) return std::nullopt;
   auto given = line.config.empty() ? std::vector<GivenSetting>{} : read_settings_file(line.config);

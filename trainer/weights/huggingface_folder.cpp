@@ -15,6 +15,7 @@
 #include "files/output_file.hpp"
 #include "muster/error.hpp"
 #include "text/printable.hpp"
+#include "tokenizer/byte_level.hpp"
 #include "weights/elements.hpp"
 #include "weights/gpt_names.hpp"
 #include "weights/huggingface_config.hpp"
@@ -79,7 +80,8 @@ HuggingfaceFolder::HuggingfaceFolder(const fs::path& folder) : folder_(folder) {
   if (!fs::exists(folder / tokenizer_name, ignored)) return;
   auto tokenizer = read_regular_file((folder / tokenizer_name).string(), max_tokenizer_bytes);
   if (!tokenizer) refuse(fmt::format("{} cannot be read, or is longer than 256 MiB", tokenizer_name));
-  tokenizer_ = std::move(tokenizer->text);
+  tokenizer_ =
+      tokenizer->text == tokenizer::byte_tokenizer_file() ? byte_tokenizer : std::move(tokenizer->text);
 }
 
 void HuggingfaceFolder::open_files() {
@@ -201,6 +203,7 @@ void write_huggingface_folder(const fs::path& folder, const models::GptConfig& c
   write_safetensors(whole / weights_name, {{"format", "pt"}}, sources);
   write(HuggingfaceFolder::config_name, write_huggingface_config(config));
   if (is_tokenizer_file(tokenizer)) write(tokenizer_name, tokenizer);
+  if (tokenizer == byte_tokenizer) write(tokenizer_name, tokenizer::byte_tokenizer_file());
   whole.commit();
 }
 

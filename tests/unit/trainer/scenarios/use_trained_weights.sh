@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# use_trained_weights.sh MPIRUN MUSTER_TRAIN: what becomes of a trained model. Each export has the validation loss of
+# use_trained_weights.sh MPIRUN MUSTER_TRAIN TOKENIZER: what becomes of a trained model. Each export has the validation loss of
 # the run, on one rank and on three, and starts another run; wrong uses end with one line.
 set -eu
-mpirun=$1 train=$2
+mpirun=$1 train=$2 tokenizer=$3
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -42,7 +42,7 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && a - b < 2e-6 && b - a 
 near "$(evaluated run)" "$loss" "the run"
 "$train" export run > log
 "$train" export run/checkpoints/step-00000020 --format llm.c > log
-"$train" export run --format=safetensors > log
+"$train" export muster-model --format=safetensors > log
 for weights in muster-model muster-model.bin muster-model.safetensors run/checkpoints; do
   near "$(evaluated $weights)" "$loss" $weights
 done
@@ -93,8 +93,31 @@ refused 'unknown option --formats; did you mean --format?' export run --formats 
 refused '--data is required' evaluate run
 head -c 2000 muster-model.bin > cut.bin
 refused 'do not fit the sizes in its header' --init-from cut.bin --data text
-# Text is bytes, which a model with a tokenizer does not take.
-cp -r muster-model words
-echo '{}' > words/tokenizer.json
-refused 'is text, whose tokens are bytes' --init-from words --data text --output words-run
+
+# Shards of a tokenizer: the checkpoint keeps it, and text comes out again.
+"$train" tokenize --tokenizer "$tokenizer" text text --output shards > log
+grep -q '2 documents in 1 shard' log || fail "tokenize printed: $(cat log)"
+"$train" tokenize --tokenizer "$tokenizer" --split val text --output shards --shard-tokens 500 --threads 2 > log
+[ -e shards/tokenizer.json ] || fail 'no tokenizer beside the shards'
+[ -e shards/tokens_val_000002.bin ] || fail "one shard of 500 tokens holds all"
+vocabulary=$(sed -n 's/.*--vocabulary \([0-9]*\)$/\1/p' log)
+run_training --data shards --vocabulary "$vocabulary" --layers 1 --heads 2 --width 32 --context 20 --steps 60 --output words > log
+cmp words/checkpoints/step-00000060/tokenizer.json "$tokenizer" || fail "the checkpoint has another tokenizer"
+generated words --prompt 'line 7 of a' --temperature 0 > continued
+grep -q '^line 7 of a' continued || fail "tokens do not become text: $(cat continued)"
+"$train" export words --output words-model > log
+cmp words-model/tokenizer.json "$tokenizer" || fail "the exported tokenizer is another"
+[ "$(generated words-model --prompt 'line 7 of a' --temperature 0)" = "$(cat continued)" ] || fail "the exported words are others"
+"$train" evaluate words-model --data 'shards/tokens_val_*.bin' | grep -q 'nats/token over' || fail "the shards cannot be evaluated"
+
+refused 'is text, whose tokens are bytes' --init-from words-model --data text --output other-words
 refused 'has text, whose tokens are bytes' evaluate words --data text
+refused 'was trained on bytes' evaluate run --data shards/tokens_train_000000.bin
+refused 'tokens_train_000000.bin exists' tokenize --tokenizer "$tokenizer" text --output shards
+mkdir one-more && echo '{}' > one-more/tokenizer.json
+refused 'is another tokenizer' tokenize --tokenizer muster-model/tokenizer.json text --output one-more
+refused 'has no such added token' tokenize --tokenizer "$tokenizer" --document-token '<|x|>' text --output new-shards
+refused '--tokenizer text cannot be used: it is not a JSON object' tokenize --tokenizer text text --output new-shards
+refused '--tokenizer nowhere cannot be read' tokenize --tokenizer nowhere text --output new-shards
+printf 'good\377' > broken
+refused 'broken: byte 4 is not UTF-8' tokenize --tokenizer "$tokenizer" broken --output broken-shards

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""transformers_compare.py MUSTER_TRAIN PRINT_LOGITS FOLDER: weights go both ways between muster-train and transformers, with the same
+logits to 1e-5, the same loss and the same greedy text; and the speed of generation of both."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel
+
+TRAIN, PRINT_LOGITS, FOLDER = sys.argv[1:4]
+os.chdir(FOLDER)
+torch.manual_seed(3)
+
+
+def run(*command):
+    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
+
+
+def logits_of(path, tokens):
+    return torch.tensor([[float(number) for number in line.split()] for line in run(PRINT_LOGITS, path, *tokens).splitlines()])
+
+
+def same_logits(model, path, vocabulary, context):
+    tokens = torch.randint(vocabulary, (context,))
+    with torch.no_grad():
+        expected = model(tokens[None]).logits[0]
+    difference = (logits_of(path, tokens.tolist()) - expected).abs().max().item()
+    print(f"{path}: largest difference of logits {difference:.2e}")
+    assert difference < 1e-5, path
+
+
+def same_loss(model, path, text):
+    tokens = torch.tensor(list(text.encode()))
+    context, total = model.config.n_positions, 0.0
+    with torch.no_grad():
+        for at in range(0, len(tokens) - 1, context):
+            part = tokens[at:at + context + 1]
+            total += torch.nn.functional.cross_entropy(model(part[None, :-1]).logits[0], part[1:], reduction="sum").item()
+    expected = total / (len(tokens) - 1)
+    found = float(re.search(r"^loss ([0-9.]+)", run(TRAIN, "evaluate", path, "--data", "text"), re.M).group(1))
+    print(f"{path}: loss {found}, transformers {expected:.6f}")
+    assert abs(found - expected) < 2e-6
+
+
+def same_greedy(model, path, prompt, count):
+    tokens = torch.tensor([list(prompt.encode())])
+    expected = bytes(model.generate(tokens, max_new_tokens=count, min_new_tokens=count, do_sample=False, pad_token_id=0)[0].tolist())
+    found = subprocess.run([TRAIN, "generate", path, "--prompt", prompt, "--tokens", str(count), "--temperature", "0"], check=True,
+                           capture_output=True).stdout
+    assert found == expected, (found, expected)
+    print(f"{path}: the same {count} greedy tokens")
+
+
+def from_muster():
+    text = "".join(f"line {i} of a text that is long enough to learn something from\n" for i in range(300))
+    open("text", "w").write(text)
+    run(TRAIN, "--device=cpu", "--no-mfu", "--data", "text", "--layers", 3, "--heads", 2, "--width", 32, "--context", 48, "--steps", 120, "--output", "run")
+    run(TRAIN, "export", "run", "--output", "exported")
+    model = AutoModelForCausalLM.from_pretrained("exported").eval()
+    same_logits(model, "run", 256, 48)
+    same_loss(model, "run", text)
+    same_greedy(model, "run", "line 7 of", 39)
+    tokenizer = AutoTokenizer.from_pretrained("exported")
+    assert tokenizer("any é text\n").input_ids == list("any é text\n".encode())
+    assert tokenizer.decode(list("any é text\n".encode())) == "any é text\n"
+    # Through transformers and back: the same bytes.
+    model.save_pretrained("saved")
+    for source, name in (("run", "first"), ("saved", "second")):
+        run(TRAIN, "export", source, "--format=llm.c", "--output", f"{name}.bin")
+    assert open("first.bin", "rb").read() == open("second.bin", "rb").read()
+
+
+def from_transformers():
+    for name, dtype, shard in (("fp32", torch.float32, "5GB"), ("bf16", torch.bfloat16, "5GB"), ("fp16", torch.float16, "5GB"),
+                               ("sharded", torch.float32, "30KB")):
+        model = GPT2LMHeadModel(GPT2Config(n_layer=2, n_head=3, n_embd=48, n_positions=40, vocab_size=301, bos_token_id=None, eos_token_id=None))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.05 * torch.randn_like(parameter))
+        model.to(dtype).save_pretrained(name, max_shard_size=shard)
+        assert os.path.exists(f"{name}/model.safetensors.index.json") == (name == "sharded")
+        same_logits(model.float().eval(), name, 301, 40)
+
+
+def speed():
+    model = GPT2LMHeadModel(GPT2Config(bos_token_id=None, eos_token_id=None)).eval()
+    model.save_pretrained("gpt2")
+    prompt = "The licenses for most software are designed to take away your freedom. " * 4
+    done = subprocess.run([TRAIN, "generate", "gpt2", "--tokenizer", "bytes", "--prompt", prompt, "--tokens", "64", "--temperature", "0"],
+                          check=True, capture_output=True)
+    print("muster-train:", done.stderr.decode().strip())
+    tokens = torch.tensor([list(prompt.encode())])
+    seconds = []
+    for count in (1, 65):
+        start = time.time()
+        model.generate(tokens, max_new_tokens=count, min_new_tokens=count, do_sample=False, pad_token_id=0)
+        seconds.append(time.time() - start)
+    print(f"transformers: read {tokens.shape[1]} tokens in {seconds[0]:.3f} s, generated 64 in {seconds[1] - seconds[0]:.3f} s "
+          f"({64 / (seconds[1] - seconds[0]):.1f} tokens/s), {torch.get_num_threads()} threads")
+
+
+from_muster()
+from_transformers()
+speed()
+shutil.rmtree("gpt2")

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tokenizer/tokenizer.hpp"
+
+namespace muster::tokenizer {
+
+/// Writes tokens as shards (data/shard.hpp) into a folder: tokens_train_000000.bin and so on, beside the
+/// tokenizer.json that made them.
+class ShardWriter {
+ public:
+  /// `split`: "train" or "val". `tokenizer`: the text of the tokenizer.json. Creates the folder.
+  /// @throws muster::Error: usage (a shard of this split, or another tokenizer, is in the folder), system.
+  ShardWriter(std::filesystem::path folder, const std::string& split, const std::string& tokenizer,
+              TokenId vocabulary, std::size_t tokens_in_shard);
+
+  /// @throws muster::Error(ErrorCode::system), as finish() does.
+  void add(std::span<const TokenId> tokens);
+  /// Writes the last shard.
+  void finish();
+
+  std::uint64_t tokens() const noexcept { return tokens_; }
+  std::size_t count() const noexcept { return count_; }
+
+ private:
+  std::filesystem::path path_of(std::size_t shard) const;
+  void write();
+
+  std::filesystem::path folder_;
+  std::string split_;
+  bool is_wide_;  ///< tokens need four bytes
+  std::size_t tokens_in_shard_;
+  std::vector<TokenId> pending_;
+  std::uint64_t tokens_ = 0;
+  std::size_t count_ = 0;
+};
+
+}  // namespace muster::tokenizer
