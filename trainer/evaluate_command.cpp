@@ -61,7 +61,7 @@ Evaluation evaluate_gpt(const EvaluateOptions& o, const Job& job) {
   const models::GptConfig& config = source->config();
   const int batch = o.batch > 0 ? o.batch : std::max(1, default_tokens / config.context);
   auto compute = make_compute<Real>(o, job);
-  models::Gpt<Real> model(config, batch, compute);
+  models::Gpt<Real> model(config, batch, compute, 0, true);  // no layer is kept
   source->read(model.tensors().parameters());
   model.tensors().round_parameters(compute);
   Evaluation evaluation{{}, models::gpt_text(config), corpus.has_shards() ? "token" : "byte"};

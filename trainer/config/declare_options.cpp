@@ -148,6 +148,9 @@ void add_training_options(CLI::App& app, Options& o) {
       app, "shard-optimizer", o.shard_optimizer,
       "Each rank keeps the optimizer's state of its part of the parameters only (ZeRO-1): the same bits, "
       "less memory, 1.5 times as much communication");
+  add_switch(app, "recompute", o.recompute,
+             "Keep only the input of each layer of a GPT and compute the rest again in the backward pass "
+             "(activation checkpointing): the same bits, less memory, about a third more time");
   add_option(app, "--stop-after-skipped", o.stop_after_skipped,
              "End the run after this many updates in a row were skipped because loss or gradients were not "
              "finite")

@@ -153,6 +153,8 @@ void refuse_ineffective_settings(const Options& o) {
       fmt::format(" has no effect with {}, whose files say what is held out: leave it out", o.model_name);
   check("validation-fraction", o.validation_fraction, defaults.validation_fraction, !files_decide, decided);
   check("validation-tokens", o.validation_tokens, defaults.validation_tokens, !files_decide, decided);
+  check("recompute", o.recompute, false, !files_decide,
+        fmt::format(" has no effect with {}, which is no GPT: leave it out", o.model_name));
   const bool holds_out = o.validation_fraction > 0;
   const std::string none_held_out =
       fmt::format(" has no effect with {}, which holds nothing out: leave one of them out",

@@ -49,6 +49,7 @@ struct Options {
   int chunk = 1;
   int micro_batch = 0;  ///< 0: a rank computes all its samples at once
   bool shard_optimizer = false;
+  bool recompute = false;  ///< see models::Gpt
 
   std::string output = "muster-run";
   std::string resume = "auto";

@@ -11,12 +11,14 @@ constexpr int tensors_before_layers = 2, tensors_per_layer = 12;
 }  // namespace
 
 template <typename Real>
-Gpt<Real>::Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra)
+Gpt<Real>::Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra,
+               bool recompute)
     : config_(config),
       tensors_(gpt_tensors(config), extra, std::is_same_v<Real, bfloat16>, compute.memory()),
       max_batch_(max_batch),
       compute_(compute),
       padded_vocabulary_(compute.padded_classes(config.vocabulary)),
+      recompute_(recompute),
       layers_(static_cast<std::size_t>(config.layers)) {
   find_tensors();
   lay_out_activations();
@@ -47,7 +49,9 @@ void Gpt<Real>::lay_out_activations() {
   Layout<Real> layout;
   Layout<Sum> statistics;
   for (Layer& l : layers_) {
-    for (Real** p : {&l.norm1, &l.attention, &l.middle, &l.norm2, &l.input}) layout.reserve(p, rows * width);
+    layout.reserve(&l.input, rows * width);
+    if (recompute_ && &l != &layers_.front()) continue;  // they share the first layer's memory
+    for (Real** p : {&l.norm1, &l.attention, &l.middle, &l.norm2}) layout.reserve(p, rows * width);
     for (Sum** p : {&l.mean1, &l.rstd1, &l.mean2, &l.rstd2}) statistics.reserve(p, rows);
     for (Real** p : {&l.wide, &l.gelu}) layout.reserve(p, rows * 4 * width);
     layout.reserve(&l.qkv, rows * 3 * width);
@@ -62,6 +66,12 @@ void Gpt<Real>::lay_out_activations() {
   layout.reserve(&d_qkv_, rows * 3 * width);
   activations_ = layout.allocate(compute_.memory());
   statistics_ = statistics.allocate(compute_.memory());
+  if (!recompute_) return;
+  for (Layer& l : layers_) {
+    Layer shared = layers_.front();
+    shared.p = l.p, shared.d = l.d, shared.input = l.input;
+    l = shared;
+  }
 }
 
 template <typename Real>
@@ -70,8 +80,7 @@ std::size_t Gpt<Real>::bytes() const noexcept {
 }
 
 template <typename Real>
-void Gpt<Real>::forward_layer(const Layer& l, const Real* next_gain, const Real* next_bias, Real* next_norm,
-                              Sum* next_mean, Sum* next_rstd, int batch, int length) {
+void Gpt<Real>::forward_inside(const Layer& l, int batch, int length) {
   const int rows = batch * length, width = config_.width;
   compute_.matmul({rows, 3 * width, width, false, true, true, false}, l.norm1, l.p.qkv, l.p.qkv_bias, l.qkv);
   compute_.attention({batch, length, config_.heads, width}, l.qkv, l.attention, l.log_sum);
@@ -80,6 +89,13 @@ void Gpt<Real>::forward_layer(const Layer& l, const Real* next_gain, const Real*
   compute_.layer_norm(l.input, projection_, l.middle, l.p.mlp_gain, l.p.mlp_bias, l.norm2, l.mean2, l.rstd2,
                       rows, width);
   compute_.matmul_gelu(rows, width, 4 * width, l.norm2, l.p.expand, l.p.expand_bias, l.wide, l.gelu);
+}
+
+template <typename Real>
+void Gpt<Real>::forward_layer(const Layer& l, const Real* next_gain, const Real* next_bias, Real* next_norm,
+                              Sum* next_mean, Sum* next_rstd, int batch, int length) {
+  const int rows = batch * length, width = config_.width;
+  forward_inside(l, batch, length);
   compute_.matmul({rows, width, 4 * width, false, true, true, false}, l.gelu, l.p.project, l.p.project_bias,
                   projection_);
   // The next normalization (the next layer's first or the final one) also adds the MLP's output to the
@@ -87,6 +103,15 @@ void Gpt<Real>::forward_layer(const Layer& l, const Real* next_gain, const Real*
   Real* sum = &l == &layers_.back() ? residual_ : (&l + 1)->input;
   compute_.layer_norm(l.middle, projection_, sum, next_gain, next_bias, next_norm, next_mean, next_rstd, rows,
                       width);
+}
+
+// The normalization was computed together with a sum before; it has the same bits, since it reads the rounded
+// sum.
+template <typename Real>
+void Gpt<Real>::recompute_layer(const Layer& l, int batch, int length) {
+  compute_.layer_norm(l.input, nullptr, nullptr, l.p.attention_gain, l.p.attention_bias, l.norm1, l.mean1,
+                      l.rstd1, batch * length, config_.width);
+  forward_inside(l, batch, length);
 }
 
 template <typename Real>
@@ -174,7 +199,11 @@ void Gpt<Real>::backward(const Token* tokens, int batch, int length, const Ready
   const std::size_t tensors = tensors_.table().tensors.size();
   ready(tensors - 1);
   ready(tensors - 2);
-  for (std::size_t i = layers_.size(); i-- > 0;) backward_layer(i, batch, length, ready);
+  for (std::size_t i = layers_.size(); i-- > 0;) {
+    // The forward pass left the last layer's activations.
+    if (recompute_ && i + 1 < layers_.size()) recompute_layer(layers_[i], batch, length);
+    backward_layer(i, batch, length, ready);
+  }
   compute_.embed_backward(tokens, d_residual_, d_token_table_, d_position_table_, batch, length,
                           config_.context, width);
   ready(1);

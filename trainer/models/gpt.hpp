@@ -20,8 +20,11 @@ template <typename Real>
 class Gpt {
  public:
   using Sum = compute::Accurate<Real>;
-  /// Allocates for `max_batch` sequences of config.context tokens. `extra`: see ModelTensors.
-  Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0);
+  /// Allocates for `max_batch` sequences of config.context tokens. `extra`: see ModelTensors. `recompute`:
+  /// keep only each layer's input, and compute the rest again in the backward pass (activation
+  /// checkpointing: Chen et al., arXiv 1604.06174). The same bits, with less memory and a third more time.
+  Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0,
+      bool recompute = false);
 
   const GptConfig& config() const noexcept { return config_; }
   ModelTensors<Sum>& tensors() noexcept { return tensors_; }
@@ -68,8 +71,12 @@ class Gpt {
   void find_tensors();
   void lay_out_activations();
   void forward(const Token* tokens, int batch, int length);
+  /// From norm1 to gelu.
+  void forward_inside(const Layer& layer, int batch, int length);
   void forward_layer(const Layer& layer, const Real* norm_gain, const Real* norm_bias, Real* next_norm,
                      Sum* next_mean, Sum* next_rstd, int batch, int length);
+  /// What the backward pass needs of a layer, computed again from its input.
+  void recompute_layer(const Layer& layer, int batch, int length);
   void backward(const Token* tokens, int batch, int length, const Ready& ready);
   void backward_layer(std::size_t index, int batch, int length, const Ready& ready);
 
@@ -78,6 +85,7 @@ class Gpt {
   int max_batch_;
   compute::Compute<Real>& compute_;
   int padded_vocabulary_;
+  bool recompute_;
   compute::Arena<Real> activations_;
   compute::Arena<Sum> statistics_;
   std::vector<Layer> layers_;

@@ -41,20 +41,21 @@ void add_tensors(MemorySegments& segments, const TensorTable& table, std::size_t
 }  // namespace
 
 MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std::size_t real_bytes,
-                          std::size_t extra) {
+                          std::size_t extra, bool recompute) {
   const Blocks reals(real_bytes), statistics(accurate_bytes(real_bytes));
   const auto layers = static_cast<std::uint64_t>(config.layers),
              width = static_cast<std::uint64_t>(config.width);
+  const std::uint64_t kept = recompute ? 1 : layers;  // layers whose activations are in memory together
   const std::uint64_t rows = max_batch * static_cast<std::uint64_t>(config.context);
   MemorySegments segments;
   add_tensors(segments, gpt_tensors(config), real_bytes, extra);
-  add_activations(segments, "residual stream", reals(rows * width, 2 * layers + 2));
+  add_activations(segments, "residual stream", reals(rows * width, layers + kept + 2));
   add_activations(segments, "normalizations",
-                  reals(rows * width, 2 * layers + 1) + statistics(rows, 4 * layers + 2));
+                  reals(rows * width, 2 * kept + 1) + statistics(rows, 4 * kept + 2));
   add_activations(segments, "attention",
-                  reals(rows * width, layers) + reals(rows * 3 * width, layers) +
-                      statistics(rows * static_cast<std::uint64_t>(config.heads), layers));
-  add_activations(segments, "MLP", reals(rows * 4 * width, 2 * layers));
+                  reals(rows * width, kept) + reals(rows * 3 * width, kept) +
+                      statistics(rows * static_cast<std::uint64_t>(config.heads), kept));
+  add_activations(segments, "MLP", reals(rows * 4 * width, 2 * kept));
   add_activations(segments, "logits", reals(rows * static_cast<std::uint64_t>(config.vocabulary)));
   add_activations(segments, "activation gradients",
                   reals(rows * width, 3) + reals(rows * 4 * width) + reals(rows * 3 * width));

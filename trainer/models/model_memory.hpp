@@ -11,9 +11,9 @@
 namespace muster::models {
 
 /// Memory of a Gpt for `max_batch` sequences that computes in a type of `real_bytes`. `extra`: see
-/// ModelTensors.
+/// ModelTensors; `recompute`: see Gpt.
 MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std::size_t real_bytes,
-                          std::size_t extra = 0);
+                          std::size_t extra = 0, bool recompute = false);
 
 /// Memory of an MnistCnn for `max_batch` images.
 MemorySegments mnist_cnn_memory(std::uint64_t max_batch, std::size_t real_bytes, std::size_t extra = 0);

@@ -17,10 +17,10 @@ template <typename Real>
 class TokenModel final : public Model {
  public:
   TokenModel(const models::GptConfig& config, const data::Corpus& corpus, const data::SampleWindows& windows,
-             compute::Compute<Real>& compute, std::uint64_t max_samples, std::size_t extra)
+             compute::Compute<Real>& compute, std::uint64_t max_samples, std::size_t extra, bool recompute)
       : corpus_(corpus),
         windows_(windows),
-        gpt_(config, static_cast<int>(max_samples), compute, extra),
+        gpt_(config, static_cast<int>(max_samples), compute, extra, recompute),
         window_(static_cast<std::size_t>(config.context) + 1),
         tokens_(max_samples * static_cast<std::size_t>(config.context)),
         targets_(tokens_.size()) {}
@@ -61,10 +61,12 @@ class TokenModel final : public Model {
 
 }  // namespace
 
-TokenWorkload::TokenWorkload(const models::GptConfig& config, data::Corpus corpus, std::uint64_t seed)
+TokenWorkload::TokenWorkload(const models::GptConfig& config, data::Corpus corpus, std::uint64_t seed,
+                             bool recompute)
     : config_(config),
       corpus_(std::move(corpus)),
-      windows_(corpus_.training().size(), config.context, seed) {}
+      windows_(corpus_.training().size(), config.context, seed),
+      recompute_(recompute) {}
 
 std::string TokenWorkload::model_line() const {
   return fmt::format("gpt: {}, {}, width {}, context {}, vocabulary {}", plural(config_.layers, "layer"),
@@ -80,7 +82,7 @@ std::string TokenWorkload::data_line() const {
 
 MemorySegments TokenWorkload::memory(std::uint64_t max_samples, std::size_t extra,
                                      std::size_t real_bytes) const {
-  MemorySegments segments = models::gpt_memory(config_, max_samples, real_bytes, extra);
+  MemorySegments segments = models::gpt_memory(config_, max_samples, real_bytes, extra, recompute_);
   const auto context = static_cast<std::uint64_t>(config_.context);
   segments.push_back({"samples", (2 * max_samples * context + context + 1) * sizeof(compute::Token)});
   return segments;
@@ -88,12 +90,14 @@ MemorySegments TokenWorkload::memory(std::uint64_t max_samples, std::size_t extr
 
 std::unique_ptr<Model> TokenWorkload::build(compute::Compute<float>& compute, std::uint64_t max_samples,
                                             std::size_t extra) const {
-  return std::make_unique<TokenModel<float>>(config_, corpus_, windows_, compute, max_samples, extra);
+  return std::make_unique<TokenModel<float>>(config_, corpus_, windows_, compute, max_samples, extra,
+                                             recompute_);
 }
 
 std::unique_ptr<Model> TokenWorkload::build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
                                             std::size_t extra) const {
-  return std::make_unique<TokenModel<bfloat16>>(config_, corpus_, windows_, compute, max_samples, extra);
+  return std::make_unique<TokenModel<bfloat16>>(config_, corpus_, windows_, compute, max_samples, extra,
+                                                recompute_);
 }
 
 }  // namespace muster

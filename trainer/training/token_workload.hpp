@@ -13,7 +13,9 @@ namespace muster {
 class TokenWorkload final : public Workload {
  public:
   /// @throws muster::Error(ErrorCode::usage) when there are fewer tokens to train on than one sample needs.
-  TokenWorkload(const models::GptConfig& config, data::Corpus corpus, std::uint64_t seed);
+  /// `recompute`: see models::Gpt.
+  TokenWorkload(const models::GptConfig& config, data::Corpus corpus, std::uint64_t seed,
+                bool recompute = false);
 
   std::string model_text() const override { return models::gpt_text(config_); }
   std::string model_line() const override;
@@ -38,6 +40,7 @@ class TokenWorkload final : public Workload {
   models::GptConfig config_;
   data::Corpus corpus_;
   data::SampleWindows windows_;
+  bool recompute_;
 };
 
 }  // namespace muster

@@ -25,7 +25,7 @@ std::unique_ptr<Workload> read_workload(const Options& options) {
       options.model,
       data::Corpus::read(options.data, options.validation_fraction,
                          static_cast<std::uint64_t>(options.validation_tokens)),
-      options.seed);
+      options.seed, options.recompute);
 }
 
 }  // namespace muster

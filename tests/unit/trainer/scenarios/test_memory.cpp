@@ -71,6 +71,10 @@ TEST_CASE("models allocate exactly the estimated memory", "[memory]") {
             models::Gpt<double>(config, batch, precise).bytes());
       CHECK(total_bytes(models::gpt_memory(config, samples, 2, 3)) ==
             models::Gpt<bfloat16>(config, batch, rounding, 3).bytes());
+      CHECK(total_bytes(models::gpt_memory(config, samples, 2, 3, true)) ==
+            models::Gpt<bfloat16>(config, batch, rounding, 3, true).bytes());
+      CHECK(total_bytes(models::gpt_memory(config, samples, 8, 0, true)) ==
+            models::Gpt<double>(config, batch, precise, 0, true).bytes());
       CHECK(total_bytes(models::mnist_cnn_memory(samples, 2, 3)) ==
             models::MnistCnn<bfloat16>(batch, rounding, 3).bytes());
       CHECK(total_bytes(models::mnist_cnn_memory(samples, 4, 3)) ==

@@ -55,6 +55,11 @@ rm -r "$folder/fixed8/checkpoints/step-00000040"
 run 3 --batch 15 --deterministic --chunk 2 --eval-every 20 --shard-optimizer --output "$folder/fixed8" > "$folder/log"
 grep -q 'resuming .*step-00000020' "$folder/log" || fail "the sharded run did not go on from step 20"
 cmp "$folder/fixed1/$last" "$folder/fixed8/$last" || fail "--shard-optimizer gives other bits"
+# Recomputed activations, on another number of ranks.
+run 1 --batch 15 --layers 3 --deterministic --chunk 2 --steps 8 --output "$folder/kept" > "$folder/log"
+run 2 --batch 15 --layers 3 --deterministic --chunk 2 --steps 8 --recompute --output "$folder/recomputed" > "$folder/log"
+cmp "$folder/kept/checkpoints/step-00000008/tensors.safetensors" "$folder/recomputed/checkpoints/step-00000008/tensors.safetensors" ||
+  fail "--recompute gives other bits"
 cmp -s "$folder/run1/$last" "$folder/run2/$last" &&
   fail "two ranks have the bits of one without --deterministic too: the comparison shows nothing"
 
