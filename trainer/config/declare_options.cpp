@@ -63,7 +63,7 @@ void add_data_options(CLI::App& app, Options& o) {
 void add_model_options(CLI::App& app, Options& o) {
   app.option_defaults()->group("Model");
   add_option(app, "--model", o.model_name,
-             "A GPT: small (4 layers, 4 heads, width 128, context 64, vocabulary 256) or a size of GPT-2's "
+             "A GPT: small (4 layers, 2 heads, width 128, context 64, vocabulary 256) or a size of GPT-2's "
              "(context 1024, vocabulary 50257); or Horovod's example network for MNIST's files")
       ->check(CLI::IsMember({"small", "gpt2-124M", "gpt2-350M", "gpt2-774M", "gpt2-1558M", "mnist-cnn"}));
   add_option(app, "--init-from", o.init_from,

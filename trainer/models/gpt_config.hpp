@@ -11,7 +11,7 @@ namespace muster::models {
 
 struct GptConfig {
   int layers = 4;
-  int heads = 4;
+  int heads = 2;  ///< 64 wide, which a GPU needs
   int width = 128;
   int context = 64;      ///< longest sequence, in tokens
   int vocabulary = 256;  ///< tokens are below it; 256: one token per byte
@@ -34,7 +34,7 @@ double gpt_flops_per_token(const GptConfig& config);
 /// weights).
 std::optional<GptConfig> gpt_preset(std::string_view name);
 
-/// The sizes as text for checkpoints, "gpt layers=4 heads=4 width=128 context=64 vocabulary=256": equal texts
+/// The sizes as text for checkpoints, "gpt layers=4 heads=2 width=128 context=64 vocabulary=256": equal texts
 /// mean equal tensors.
 std::string gpt_text(const GptConfig& config);
 /// The sizes in a text of gpt_text(), or nothing.

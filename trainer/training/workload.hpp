@@ -19,7 +19,7 @@ class Workload {
 
   /// For the checkpoint: equal texts mean equal tensors, e.g. "gpt layers=4 …".
   virtual std::string model_text() const = 0;
-  /// One-line descriptions, e.g. "gpt: 4 layers, 4 heads, width 128, context 64" and "45 bytes to train on, 5
+  /// One-line descriptions, e.g. "gpt: 4 layers, 2 heads, width 128, context 64" and "45 bytes to train on, 5
   /// held out".
   virtual std::string model_line() const = 0;
   virtual std::string data_line() const = 0;

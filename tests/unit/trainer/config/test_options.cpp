@@ -23,7 +23,7 @@ Options parse(std::vector<const char*> arguments) {
 TEST_CASE("options and their defaults", "[options]") {
   const Options defaults = parse({});
   CHECK(defaults.batch == 12);
-  CHECK(defaults.model == models::GptConfig{4, 4, 128, 64});
+  CHECK(defaults.model == models::GptConfig{4, 2, 128, 64});
   CHECK(defaults.device == Device::automatic);
   CHECK(defaults.resume == "auto");
   CHECK(defaults.model_name == "small");
