@@ -17,11 +17,11 @@ enum CnnTensor { weight1, bias1, weight2, bias2, hidden_weight, hidden_bias, cla
 
 constexpr int channels1 = 10, channels2 = 20, window = 5, features = 320;
 
-cpu::ConvolutionShape convolution1(int batch) { return {batch, 28, 28, 1, window}; }
-cpu::ConvolutionShape convolution2(int batch) { return {batch, 12, 12, channels1, window}; }
-cpu::PoolShape pooling1(int batch) { return {batch, 24, 24, channels1, false}; }
+cpu::UnfoldShape convolution1(int batch) { return {batch, 28, 28, 1, window}; }
+cpu::UnfoldShape convolution2(int batch) { return {batch, 12, 12, channels1, window}; }
+cpu::FourPixelShape pooling1(int batch) { return {batch, 24, 24, channels1, false}; }
 /// The next layer takes [channels, height, width], as PyTorch flattens it.
-cpu::PoolShape pooling2(int batch) { return {batch, 8, 8, channels2, true}; }
+cpu::FourPixelShape pooling2(int batch) { return {batch, 8, 8, channels2, true}; }
 
 }  // namespace
 
@@ -43,7 +43,7 @@ TensorTable mnist_cnn_tensors() {
 }
 
 double mnist_cnn_flops_per_image() {
-  const auto multiplications = [](const cpu::ConvolutionShape& s, int outputs) {
+  const auto multiplications = [](const cpu::UnfoldShape& s, int outputs) {
     return static_cast<double>(s.window_positions()) * s.window_size() * outputs;
   };
   const double first = multiplications(convolution1(1), channels1);

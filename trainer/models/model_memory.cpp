@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "models/gradient_plan.hpp"
 #include "models/mnist_cnn.hpp"
 
 namespace muster::models {
@@ -58,6 +59,20 @@ MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std:
   add_activations(segments, "logits", reals(rows * static_cast<std::uint64_t>(config.vocabulary)));
   add_activations(segments, "activation gradients",
                   reals(rows * width, 3) + reals(rows * 4 * width) + reals(rows * 3 * width));
+  return segments;
+}
+
+MemorySegments conv_net_memory(const ImageNetwork& network, std::uint64_t max_batch, std::size_t real_bytes,
+                               std::size_t extra) {
+  const Blocks reals(real_bytes);
+  std::uint64_t outputs = 0, gradients = 0;
+  for (std::size_t i = 1; i < network.layers.size(); ++i)
+    outputs += reals(max_batch * network.layers[i].out.elements());
+  for (const std::size_t elements : GradientPlan(network).buffers) gradients += reals(max_batch * elements);
+  MemorySegments segments;
+  add_tensors(segments, network.table, real_bytes, extra);
+  add_activations(segments, "layer outputs", outputs);
+  add_activations(segments, "activation gradients", gradients);
   return segments;
 }
 

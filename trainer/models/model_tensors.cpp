@@ -28,11 +28,21 @@ void TableBuilder::add(std::string name, std::vector<std::int64_t> shape, bool d
   // Offsets must be equal for float and double: round for the smaller type.
   table_.arena_size += compute::aligned_count<float>(count);
   table_.parameter_count += count;
+  table_.trained_size = table_.arena_size;
+}
+
+void TableBuilder::add_statistic(std::string name, std::size_t count, double value) {
+  const auto [trained_size, parameter_count] = std::pair(table_.trained_size, table_.parameter_count);
+  add(std::move(name), {static_cast<std::int64_t>(count)}, false, 0, value);
+  table_.tensors.back().is_trained = false;
+  table_.trained_size = trained_size;
+  table_.parameter_count = parameter_count;
 }
 
 void TableBuilder::pad_last_to(std::size_t count) {
   const std::size_t end = table_.tensors.back().offset + compute::aligned_count<float>(count);
   table_.arena_size = std::max(table_.arena_size, end);
+  table_.trained_size = table_.arena_size;
 }
 
 template <typename Real>
@@ -73,6 +83,17 @@ void ModelTensors<Real>::initialize(std::uint64_t seed) {
 template <typename Real>
 void ModelTensors<Real>::round_parameters(compute::UpdateCompute<Real>& compute) {
   compute.round(parameters_.data(), rounded_.data(), rounded_.size());
+}
+
+template <typename Real>
+void ModelTensors<Real>::update_statistics() {
+  for (std::size_t i = 0; i < table_.tensors.size(); ++i) {
+    if (table_.tensors[i].is_trained) continue;
+    Real* statistic = parameter(i);
+    const Real* batch = gradient(i);
+    for (std::size_t j = 0; j < table_.tensors[i].count; ++j)
+      statistic[j] = Real(1 - statistic_momentum) * statistic[j] + Real(statistic_momentum) * batch[j];
+  }
 }
 
 template <typename Real>

@@ -13,11 +13,16 @@
 
 namespace muster::models {
 
+/// Share of a batch in the running statistics, as in PyTorch.
+inline constexpr double statistic_momentum = 0.1;
+
 /// Builds a table of tensors, one after the other in the arena.
 class TableBuilder {
  public:
   void add(std::string name, std::vector<std::int64_t> shape, bool decay, double deviation, double value = 0,
            Distribution distribution = Distribution::normal);
+  /// Adds a statistic that starts at `value`; after all trained tensors.
+  void add_statistic(std::string name, std::size_t count, double value);
   /// Pads the last tensor with a gap, up to `count` elements.
   void pad_last_to(std::size_t count);
   TensorTable take() { return std::move(table_); }
@@ -62,6 +67,9 @@ class ModelTensors {
   /// Overwrites the parameters with initial values, which are equal for equal seeds on every machine. Call
   /// round_parameters() afterwards.
   void initialize(std::uint64_t seed);
+  /// Moves every statistic towards its gradient, which must be the sum over all chunks and ranks: statistic =
+  /// 0.9 statistic + 0.1 gradient. On host memory only.
+  void update_statistics();
   /// Updates the rounded parameters, if they are kept.
   void round_parameters(compute::UpdateCompute<Real>& compute);
 

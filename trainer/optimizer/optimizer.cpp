@@ -35,6 +35,7 @@ void Adamw<Real>::update(std::span<Real> parameters, std::span<const Real> gradi
   scalars.correction1 = 1 - std::pow(settings_.beta1, static_cast<double>(step + 1));
   scalars.correction2 = 1 - std::pow(settings_.beta2, static_cast<double>(step + 1));
   for (const models::Tensor& tensor : table_.tensors) {
+    if (!tensor.is_trained) continue;
     const std::size_t begin = std::max<std::size_t>(tensor.offset, part_.begin);
     const std::size_t end = std::min<std::size_t>(tensor.offset + tensor.count, part_.end);
     if (begin >= end) continue;

@@ -129,11 +129,12 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
   for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, flags, step);
   reducer_->finish(compute_.stream());
   const auto gradients = model_->tensors().gradients();
-  const auto norm =
-      compute_.decide(reducer_->gradient(0).data(), gradients.data(), gradients.size(), settings_.adamw.clip);
+  const auto norm = compute_.decide(reducer_->gradient(0).data(), gradients.data(), table().trained_size,
+                                    settings_.adamw.clip);
   if (norm) {
     optimizer_.update(model_->tensors().parameters(), gradients, *norm, learning_rate, number,
                       model_->tensors().rounded());
+    model_->tensors().update_statistics();
     if (sharded()) gather_parameters(step.result);
   }
   compute_.end_step();

@@ -38,7 +38,7 @@ std::ptrdiff_t largest_of_four(const Real* first, std::ptrdiff_t column, std::pt
 
 /// Calls f(image, channel, first of its 2 x 2 pixels, output) for every output of the images [begin, end).
 template <typename F>
-void for_each_pool(const PoolShape& s, std::size_t begin, std::size_t end, F&& f) {
+void for_each_pool(const FourPixelShape& s, std::size_t begin, std::size_t end, F&& f) {
   const std::ptrdiff_t out_height = s.height / 2, out_width = s.width / 2, channels = s.channels;
   for (auto image = static_cast<std::ptrdiff_t>(begin); image < static_cast<std::ptrdiff_t>(end); ++image) {
     for (std::ptrdiff_t y = 0; y < out_height; ++y) {
@@ -57,7 +57,7 @@ void for_each_pool(const PoolShape& s, std::size_t begin, std::size_t end, F&& f
 
 /// Calls f(offset in columns, offset in images, count) for runs of window pixels of one image and channel.
 template <typename F>
-void for_each_window_row(const ConvolutionShape& s, std::size_t image, F&& f) {
+void for_each_window_row(const UnfoldShape& s, std::size_t image, F&& f) {
   const std::ptrdiff_t channels = s.channels, window = s.window;
   std::ptrdiff_t to = static_cast<std::ptrdiff_t>(image) * s.out_height() * s.out_width() * s.window_size();
   for (std::ptrdiff_t y = 0; y < s.out_height(); ++y) {
@@ -75,7 +75,7 @@ void for_each_window_row(const ConvolutionShape& s, std::size_t image, F&& f) {
 }  // namespace
 
 template <typename Real>
-void unfold(int threads, const ConvolutionShape& s, const Real* images, Real* columns) {
+void unfold(int threads, const UnfoldShape& s, const Real* images, Real* columns) {
   const auto batch = static_cast<std::size_t>(s.batch);
   parallel_for(threads, batch, 1, static_cast<std::size_t>(s.window_positions()) * s.window_size(),
                [&](std::size_t begin, std::size_t end) {
@@ -89,7 +89,7 @@ void unfold(int threads, const ConvolutionShape& s, const Real* images, Real* co
 }
 
 template <typename Real>
-void fold(int threads, const ConvolutionShape& s, const Real* d_columns, Real* d_images) {
+void fold(int threads, const UnfoldShape& s, const Real* d_columns, Real* d_images) {
   const auto batch = static_cast<std::size_t>(s.batch);
   const std::size_t image_size = static_cast<std::size_t>(s.height) * s.width * s.channels;
   parallel_for(threads, batch, 1, static_cast<std::size_t>(s.window_positions()) * s.window_size(),
@@ -110,7 +110,7 @@ void fold(int threads, const ConvolutionShape& s, const Real* d_columns, Real* d
 }
 
 template <typename Real>
-void max_pool_relu(int threads, const PoolShape& s, const Real* images, const Real* scale, Real* out) {
+void max_pool_relu(int threads, const FourPixelShape& s, const Real* images, const Real* scale, Real* out) {
   const std::ptrdiff_t column = s.channels, row = std::ptrdiff_t{s.width} * s.channels;
   parallel_for(threads, static_cast<std::size_t>(s.batch), 1,
                static_cast<std::size_t>(s.batch) * s.height * s.width * s.channels,
@@ -124,7 +124,7 @@ void max_pool_relu(int threads, const PoolShape& s, const Real* images, const Re
 }
 
 template <typename Real>
-void max_pool_relu_backward(int threads, const PoolShape& s, const Real* images, const Real* scale,
+void max_pool_relu_backward(int threads, const FourPixelShape& s, const Real* images, const Real* scale,
                             const Real* out, const Real* d_out, Real* d_images) {
   const std::ptrdiff_t column = s.channels, row = std::ptrdiff_t{s.width} * s.channels;
   const std::size_t image_size = static_cast<std::size_t>(s.height) * s.width * s.channels;
@@ -162,14 +162,14 @@ std::int64_t count_correct(const Real* logits, const Token* targets, int rows, i
   return right;
 }
 
-#define MUSTER_IMAGE_OPERATIONS(Real)                                                                \
-  template void unfold(int, const ConvolutionShape&, const Real*, Real*);                            \
-  template void fold(int, const ConvolutionShape&, const Real*, Real*);                              \
-  template void max_pool_relu(int, const PoolShape&, const Real*, const Real*, Real*);               \
-  template void max_pool_relu_backward(int, const PoolShape&, const Real*, const Real*, const Real*, \
-                                       const Real*, Real*);                                          \
-  template void relu(const Real*, const Real*, Real*, std::size_t);                                  \
-  template void relu_backward(const Real*, const Real*, Real*, std::size_t);                         \
+#define MUSTER_IMAGE_OPERATIONS(Real)                                                                     \
+  template void unfold(int, const UnfoldShape&, const Real*, Real*);                                      \
+  template void fold(int, const UnfoldShape&, const Real*, Real*);                                        \
+  template void max_pool_relu(int, const FourPixelShape&, const Real*, const Real*, Real*);               \
+  template void max_pool_relu_backward(int, const FourPixelShape&, const Real*, const Real*, const Real*, \
+                                       const Real*, Real*);                                               \
+  template void relu(const Real*, const Real*, Real*, std::size_t);                                       \
+  template void relu_backward(const Real*, const Real*, Real*, std::size_t);                              \
   template std::int64_t count_correct(const Real*, const Token*, int, int);
 MUSTER_IMAGE_OPERATIONS(float)
 MUSTER_IMAGE_OPERATIONS(double)

@@ -11,7 +11,7 @@
 namespace muster::compute::cpu {
 
 /// A square window that moves over every image of [batch, height, width, channels].
-struct ConvolutionShape {
+struct UnfoldShape {
   int batch = 0, height = 0, width = 0, channels = 0, window = 0;
   int out_height() const { return height - window + 1; }
   int out_width() const { return width - window + 1; }
@@ -21,7 +21,7 @@ struct ConvolutionShape {
 };
 
 /// Pooling of 2 x 2 pixels; height and width are even.
-struct PoolShape {
+struct FourPixelShape {
   int batch = 0, height = 0, width = 0, channels = 0;
   /// out is [batch, channels, height / 2, width / 2], else channels are last
   bool channels_first_out = false;
@@ -30,18 +30,19 @@ struct PoolShape {
 /// columns[position, (channel, y, x)] = the window's pixels: a convolution is then a product with weights
 /// [out, channels, window, window].
 template <typename Real>
-void unfold(int threads, const ConvolutionShape& shape, const Real* images, Real* columns);
+void unfold(int threads, const UnfoldShape& shape, const Real* images, Real* columns);
 /// The transpose of unfold(): overwrites each pixel of d_images with the sum of its entries in d_columns.
 template <typename Real>
-void fold(int threads, const ConvolutionShape& shape, const Real* d_columns, Real* d_images);
+void fold(int threads, const UnfoldShape& shape, const Real* d_columns, Real* d_images);
 
 /// out = max(0, scale[image, channel] * the largest of each 2 x 2 pixels of images [batch, height, width,
 /// channels]). scale >= 0; null: 1.
 template <typename Real>
-void max_pool_relu(int threads, const PoolShape& shape, const Real* images, const Real* scale, Real* out);
+void max_pool_relu(int threads, const FourPixelShape& shape, const Real* images, const Real* scale,
+                   Real* out);
 /// Overwrites d_images. The first of equal largest pixels gets the gradient.
 template <typename Real>
-void max_pool_relu_backward(int threads, const PoolShape& shape, const Real* images, const Real* scale,
+void max_pool_relu_backward(int threads, const FourPixelShape& shape, const Real* images, const Real* scale,
                             const Real* out, const Real* d_out, Real* d_images);
 
 /// out = max(0, scale * x), [count]; scale >= 0, null: 1.

@@ -5,18 +5,21 @@
 
 #include "compute/cpu/kernels.hpp"
 
-#define MUSTER_DECLARE_KERNEL_SET(set)                        \
-  namespace muster::compute::cpu::set {                       \
-  extern const RowKernels<float> float_rows;                  \
-  extern const RowKernels<double> double_rows;                \
-  extern const RowKernels<bfloat16> bfloat16_rows;            \
-  extern const AttentionKernels<float> float_attention;       \
-  extern const AttentionKernels<double> double_attention;     \
-  extern const AttentionKernels<bfloat16> bfloat16_attention; \
-  extern const MatmulKernels<float> float_matmul;             \
-  extern const MatmulKernels<double> double_matmul;           \
-  extern const UpdateKernels<float> float_update;             \
-  extern const UpdateKernels<double> double_update;           \
+#define MUSTER_DECLARE_KERNEL_SET(set)                         \
+  namespace muster::compute::cpu::set {                        \
+  extern const RowKernels<float> float_rows;                   \
+  extern const RowKernels<double> double_rows;                 \
+  extern const RowKernels<bfloat16> bfloat16_rows;             \
+  extern const AttentionKernels<float> float_attention;        \
+  extern const AttentionKernels<double> double_attention;      \
+  extern const AttentionKernels<bfloat16> bfloat16_attention;  \
+  extern const BatchNormKernels<float> float_batch_norm;       \
+  extern const BatchNormKernels<double> double_batch_norm;     \
+  extern const BatchNormKernels<bfloat16> bfloat16_batch_norm; \
+  extern const MatmulKernels<float> float_matmul;              \
+  extern const MatmulKernels<double> double_matmul;            \
+  extern const UpdateKernels<float> float_update;              \
+  extern const UpdateKernels<double> double_update;            \
   }
 
 #ifdef MUSTER_KERNEL_SET

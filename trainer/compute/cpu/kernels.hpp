@@ -35,6 +35,23 @@ struct RowKernels {
                         Accurate<Real> gradient_scale);
 };
 
+/// Batch normalization of rows [begin, end) of x [.., channels]; ImageCompute documents the formulas. Rows
+/// are read twice, so they should fit a level-1 cache.
+template <typename Real>
+struct BatchNormKernels {
+  void (*moments)(const Real* x, Accurate<Real>* mean, Accurate<Real>* squares, std::ptrdiff_t begin,
+                  std::ptrdiff_t end, int channels);
+  void (*scale_and_shift)(const Real* x, const Accurate<Real>* scale, const Accurate<Real>* shift,
+                          const Real* addend, bool relu, Real* out, std::ptrdiff_t begin, std::ptrdiff_t end,
+                          int channels);
+  void (*gradient_sums)(const Real* x, const Accurate<Real>* mean, const Real* out, Real* d_out,
+                        const Real* d_also, Accurate<Real>* sum, Accurate<Real>* dot, std::ptrdiff_t begin,
+                        std::ptrdiff_t end, int channels);
+  void (*gradient)(const Real* x, const Real* g, const Accurate<Real>* mean, const Accurate<Real>* by_g,
+                   const Accurate<Real>* by_x, const Accurate<Real>* constant, Real* d_x,
+                   std::ptrdiff_t begin, std::ptrdiff_t end, int channels);
+};
+
 /// Strided view of one head: query at q, key at q + width, value at q + 2*width, rows 3*width apart.
 template <typename Real>
 struct AttentionKernels {
@@ -70,6 +87,7 @@ struct Kernels {
   const char* instruction_set;
   RowKernels<Real> rows;
   AttentionKernels<Real> attention;
+  BatchNormKernels<Real> batch_norm;
   MatmulKernels<Accurate<Real>> matmul;
   UpdateKernels<Accurate<Real>> update;
 };
