@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "models/named_network.hpp"
 #include "muster/error.hpp"
 #include "optimizer/schedule.hpp"
 #include "text/plural.hpp"
@@ -50,6 +51,14 @@ void choose_learning_rate(Options& o) {
   if (!o.origins.contains("min-learning-rate")) o.min_learning_rate = peak->second / 10;
 }
 
+/// Batch normalization needs more samples at once than a GPT: the batch of He et al., arXiv 1512.03385, and
+/// its quarters as chunks.
+void choose_batch(Options& o) {
+  if (!models::is_image_network(o.model_name)) return;
+  if (!o.origins.contains("batch")) o.batch = 128;
+  if (o.deterministic && !o.origins.contains("chunk")) o.chunk = 32;
+}
+
 /// Refuses settings with other values than the default that have no effect because of another setting.
 void refuse_ineffective_settings(const Options& o) {
   const Options defaults;
@@ -64,6 +73,12 @@ void refuse_ineffective_settings(const Options& o) {
         " has a meaning with --deterministic only: leave it out, or add that");
   check("threads", o.threads, defaults.threads, o.device != Device::cuda,
         " has no effect with --device=cuda: leave it out");
+  const bool on_images = models::is_image_network(o.model_name);
+  check("width-multiplier", o.width_multiplier, defaults.width_multiplier, o.model_name == "mobilenet-v1",
+        " has a meaning with --model=mobilenet-v1 only: leave it out");
+  const std::string no_images = " has no effect with " + o.model_name + ": leave it out";
+  check("image-size", o.image_size, defaults.image_size, on_images, no_images);
+  check("augment", o.augment, defaults.augment, on_images, no_images);
   const bool files_decide = !models::gpt_preset(o.model_name);
   const std::string decided =
       fmt::format(" has no effect with {}, whose files say what is held out: leave it out", o.model_name);
@@ -82,6 +97,7 @@ void refuse_ineffective_settings(const Options& o) {
 void finalize_options(Options& o) {
   choose_model(o);
   choose_learning_rate(o);
+  choose_batch(o);
   require(o.model.width % o.model.heads == 0,
           fmt::format("--width {} cannot be divided into --heads {} of equal width", o.model.width,
                       o.model.heads));

@@ -29,6 +29,10 @@ struct Options {
   GptShape shape;
   models::GptConfig model;  ///< for a GPT: the named size with `shape` applied
 
+  double width_multiplier = 1;  ///< of mobilenet-v1
+  int image_size = 0;           ///< pixels in each direction; 0: those of the data
+  bool augment = true;          ///< crop and mirror coloured images
+
   int batch = 12;
   std::int64_t steps = 2000;
   double learning_rate = 3e-3, min_learning_rate = 1e-4;

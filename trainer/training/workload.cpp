@@ -3,9 +3,12 @@
 
 #include <filesystem>
 
+#include "data/cifar.hpp"
 #include "models/mnist_cnn.hpp"
+#include "models/named_network.hpp"
 #include "muster/error.hpp"
 #include "training/image_workload.hpp"
+#include "training/network_workload.hpp"
 #include "training/token_workload.hpp"
 
 namespace muster {
@@ -15,6 +18,16 @@ std::unique_ptr<Workload> read_workload(const Options& options) {
     using Cnn = models::MnistCnn<float>;
     return std::make_unique<ImageWorkload>(data::ImageSet::read(options.data, Cnn::side, Cnn::classes),
                                            options.seed);
+  }
+  if (models::is_image_network(options.model_name)) {
+    const NetworkWorkload::Settings settings{options.model_name, options.width_multiplier, options.image_size,
+                                             options.augment, options.seed};
+    return std::make_unique<NetworkWorkload>(data::read_cifar(options.data), settings);
+  }
+  if (data::has_cifar_files(options.data)) {
+    throw Error(ErrorCode::usage,
+                "--data " + options.data +
+                    ": it holds CIFAR's files and not text: pass --model=resnet20, for example");
   }
   std::error_code ignored;
   if (std::filesystem::exists(std::filesystem::path(options.data) / data::ImageSet::names[0], ignored)) {

@@ -51,6 +51,20 @@ TEST_CASE("a named model has GPT-2's sizes, and single flags change them", "[opt
   CHECK(parse({"--model=mnist-cnn", "--batch=64"}).model_name == "mnist-cnn");
 }
 
+TEST_CASE("networks with batch normalization have larger batches and chunks", "[options]") {
+  const Options given = parse({"--model=resnet56", "--deterministic"});
+  CHECK(given.batch == 128);
+  CHECK(given.chunk == 32);
+  CHECK(given.augment);
+  const Options chosen = parse({"--model=mobilenet-v1", "--width-multiplier=0.5", "--deterministic",
+                                "--batch=9", "--chunk=2", "--no-augment", "--image-size=64"});
+  CHECK(chosen.batch == 9);
+  CHECK(chosen.chunk == 2);
+  CHECK(chosen.width_multiplier == 0.5);
+  CHECK(chosen.image_size == 64);
+  CHECK_FALSE(chosen.augment);
+}
+
 TEST_CASE("wrong options are refused in one line, with the exit code of wrong usage", "[options]") {
   const std::vector<std::vector<const char*>> wrong{{"--unknown"},
                                                     {"--steps", "0"},
@@ -78,6 +92,11 @@ TEST_CASE("wrong options are refused in one line, with the exit code of wrong us
                                                     {"--chunk=0"},
                                                     {"--model=gpt3"},
                                                     {"--model=mnist-cnn", "--layers=2"},
+                                                    {"--model=mnist-cnn", "--no-augment"},
+                                                    {"--model=resnet20", "--width-multiplier=0.5"},
+                                                    {"--model=resnet20", "--validation-fraction=0.2"},
+                                                    {"--model=mobilenet-v1", "--width-multiplier=0"},
+                                                    {"--image-size=64"},
                                                     {"--model=mnist-cnn", "--validation-tokens=5"},
                                                     {"--validation-tokens=-1"},
                                                     {"--model=gpt2-124M", "--heads=5"},
