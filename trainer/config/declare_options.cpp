@@ -134,6 +134,8 @@ void add_training_options(CLI::App& app, Options& o) {
       app, "shard-optimizer", o.shard_optimizer,
       "Each rank keeps the optimizer's state of its part of the parameters only (ZeRO-1): the same bits, "
       "less memory, 1.5 times as much communication");
+  add_switch(app, "sync-batch-norm", o.sync_batch_norm,
+             "Normalize batches by the statistics of all ranks' samples together, not of each rank's own");
   add_option(app, "--stop-after-skipped", o.stop_after_skipped,
              "End the run after this many updates in a row were skipped because loss or gradients were not "
              "finite")

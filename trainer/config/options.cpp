@@ -79,6 +79,9 @@ void refuse_ineffective_settings(const Options& o) {
   const std::string no_images = " has no effect with " + o.model_name + ": leave it out";
   check("image-size", o.image_size, defaults.image_size, on_images, no_images);
   check("augment", o.augment, defaults.augment, on_images, no_images);
+  check("sync-batch-norm", o.sync_batch_norm, false, on_images, no_images);
+  check("sync-batch-norm", o.sync_batch_norm, false, !o.deterministic,
+        " contradicts --deterministic, which normalizes each chunk by itself: leave one of them out");
   const bool files_decide = !models::gpt_preset(o.model_name);
   const std::string decided =
       fmt::format(" has no effect with {}, whose files say what is held out: leave it out", o.model_name);
@@ -122,6 +125,7 @@ std::vector<std::string> setting_warnings(const Options& o, int ranks, std::uint
                     o.steps, schedule.at(o.steps - 1)));
   }
   if (o.shard_optimizer && ranks == 1) warnings.emplace_back("--shard-optimizer has no effect on 1 rank");
+  if (o.sync_batch_norm && ranks == 1) warnings.emplace_back("--sync-batch-norm has no effect on 1 rank");
   const int chunks = (o.batch - 1) / o.chunk + 1;
   if (o.deterministic && chunks < ranks) {
     warnings.push_back(

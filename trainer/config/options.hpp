@@ -44,6 +44,7 @@ struct Options {
   bool autotune = true;
   int chunk = 1;
   bool shard_optimizer = false;
+  bool sync_batch_norm = false;
 
   std::string output = "muster-run";
   std::string resume = "auto";

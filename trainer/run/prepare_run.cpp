@@ -38,7 +38,8 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
           options.deterministic ? options.chunk : 0,
           options.shard_optimizer,
           options.dtype == "bf16" ? sizeof(bfloat16) : sizeof(float),
-          on_device};
+          on_device,
+          options.sync_batch_norm};
 }
 
 compute::cuda::OpenedGpu open_gpu(const Job& job, CollectiveErrors& errors) {

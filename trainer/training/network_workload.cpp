@@ -47,6 +47,10 @@ class NetworkModel final : public Model {
     net_.loss_and_gradients(pixels_.data(), labels_.data(), static_cast<int>(count_), gradient_scale, ready);
   }
 
+  void synchronize_batch_norm(const AllReduce& all_reduce) override {
+    net_.synchronize_batch_norm(all_reduce);
+  }
+
   Validation validate_share(int rank, int ranks, bool fixed, const ShouldStop& should_stop) override {
     Validation found;
     const auto max_batch = static_cast<std::uint64_t>(net_.max_batch());

@@ -78,6 +78,14 @@ std::size_t Replica::bytes() noexcept {
 
 void Replica::create_reducer() {
   reducer_.emplace(world_, model_->tensors().extra_and_gradients(), reducer_options(settings_));
+  synchronize_batch_norm();
+}
+
+void Replica::synchronize_batch_norm() {
+  if (!settings_.sync_batch_norm || world_.size() == 1) return;
+  batch_norm_world_ = host_.split(0, 0);
+  model_->synchronize_batch_norm(
+      [this](std::span<double> values) { batch_norm_world_->all_reduce(values, Reduction::sum); });
 }
 
 Share Replica::chunk_samples(const InFlightStep& step, std::uint64_t chunk) const {

@@ -59,6 +59,8 @@ class Replica {
     std::size_t real_bytes = sizeof(float);
     /// The tensors are in a device's memory and are reduced there.
     bool on_device = false;
+    /// Batch normalization over the samples of all ranks. Without chunks only.
+    bool sync_batch_norm = false;
   };
   /// Scalars that are reduced together with the gradients.
   static constexpr std::size_t extra_scalars = compute::reduced_scalar_count;
@@ -134,6 +136,7 @@ class Replica {
   };
 
   void create_reducer();
+  void synchronize_batch_norm();
   Share chunk_samples(const InFlightStep& step, std::uint64_t chunk) const;
   void compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFlightStep& step);
   bool sharded() const noexcept { return settings_.shard_optimizer && world_.size() > 1; }
@@ -147,6 +150,7 @@ class Replica {
   std::unique_ptr<Model> model_;
   Adamw<float> optimizer_;
   std::optional<Reducer> reducer_;  ///< created at the first step; reduces the extra scalars and every tensor
+  std::optional<Communicator> batch_norm_world_;  ///< beside the reducer's, which is in use at the same time
   std::uint64_t reduced_steps_ = 0;
   std::deque<InFlightStep> in_flight_;
 };

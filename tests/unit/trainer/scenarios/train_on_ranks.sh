@@ -96,6 +96,23 @@ done
 residual 2 residual2 --shard-optimizer
 grep -q "parameters identical on 2 ranks" "$folder/log" || fail "no line about resnet20's identical parameters on 2 ranks"
 
+# With --sync-batch-norm, three ranks with unequal shares train as one rank does, but for rounding.
+for ranks in 1 3; do
+  residual $ranks "together$ranks" --sync-batch-norm --learning-rate 1e-4 --min-learning-rate 1e-4
+  sed -n 's/.*"train_loss":\([0-9.]*\),.*"gradient_norm":\([0-9.]*\),.*/\1 \2/p' "$folder/together$ranks/metrics.jsonl" > "$folder/losses$ranks"
+done
+residual 3 apart3 --learning-rate 1e-4 --min-learning-rate 1e-4
+sed -n 's/.*"train_loss":\([0-9.]*\),.*"gradient_norm":\([0-9.]*\),.*/\1 \2/p' "$folder/apart3/metrics.jsonl" > "$folder/losses0"
+# differ A B: whether a loss or a gradient norm differs by more than a thousandth.
+differ() {
+  paste "$1" "$2" | awk '{ for (i = 1; i < 3; i++) { d = ($i - $(i + 2)) / $i; if (d > 1e-3 || -d > 1e-3) found = 1 } } END { exit !(found || NR != 6) }'
+}
+if differ "$folder/losses1" "$folder/losses3"; then
+  paste "$folder/losses1" "$folder/losses3"
+  fail "--sync-batch-norm trains otherwise on 3 ranks"
+fi
+differ "$folder/losses1" "$folder/losses0" || fail "3 ranks train like one without --sync-batch-norm too: the comparison shows nothing"
+
 # The summary of several ranks: the sum of their peaks, and the communication time of one step, which is not
 # longer than the step.
 python3 - "$folder/run3/summary.json" << 'END' || fail "the summary of three ranks"
