@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "compute/precision.hpp"
+#include "compute/token.hpp"
 
 namespace muster::compute {
 
@@ -72,11 +73,22 @@ class ImageCompute {
   virtual void batch_gradient(std::size_t rows, int channels, const Real* x, const Real* g, const Sum* mean,
                               const Sum* by_g, const Sum* by_x, const Sum* constant, Real* d_x) = 0;
 
-  /// The largest of each window, the first of equal ones; NaN counts as largest.
-  virtual void max_pool(const PoolShape& shape, const Real* images, Real* out) = 0;
+  /// The largest of each window, the first of equal ones; NaN counts as largest. `places`, of out's size,
+  /// gets its place in the window, row by row.
+  virtual void max_pool(const PoolShape& shape, const Real* images, Real* out, std::uint8_t* places) = 0;
   /// Overwrites d_images.
-  virtual void max_pool_backward(const PoolShape& shape, const Real* images, const Real* d_out,
+  virtual void max_pool_backward(const PoolShape& shape, const std::uint8_t* places, const Real* d_out,
                                  Real* d_images) = 0;
+  /// out = max(0, factor[image, channel] * x), factors at or above 0; null: 1.
+  virtual void relu(int batch, std::size_t pixels, int channels, const Real* x, const Real* factor,
+                    Real* out) = 0;
+  /// Overwrites d_x.
+  virtual void relu_backward(int batch, std::size_t pixels, int channels, const Real* out, const Real* factor,
+                             const Real* d_out, Real* d_x) = 0;
+  /// From [batch, pixels, channels] to [batch, channels, pixels], as PyTorch flattens images, or, if `back`,
+  /// the other way.
+  virtual void flatten(int batch, std::size_t pixels, int channels, const Real* from, bool back,
+                       Real* to) = 0;
   /// out [batch, channels] = the mean of each image's `pixels` pixels.
   virtual void mean_pool(int batch, std::size_t pixels, int channels, const Real* images, Real* out) = 0;
   virtual void mean_pool_backward(int batch, std::size_t pixels, int channels, const Real* d_out,
@@ -89,6 +101,8 @@ class ImageCompute {
                                  const Real* d_out, Real* d_images) = 0;
   /// to += from.
   virtual void add(const Real* from, Real* to, std::size_t count) = 0;
+  /// The number of rows whose largest logit (the first of equal ones) is the target's.
+  virtual std::int64_t count_correct(const Real* logits, const Token* targets, int rows, int classes) = 0;
 };
 
 }  // namespace muster::compute

@@ -64,7 +64,7 @@ void add_data_options(CLI::App& app, Options& o) {
 }
 
 std::vector<std::string> model_names() {
-  std::vector<std::string> names{"small", "gpt2-124M", "gpt2-350M", "gpt2-774M", "gpt2-1558M", "mnist-cnn"};
+  std::vector<std::string> names{"small", "gpt2-124M", "gpt2-350M", "gpt2-774M", "gpt2-1558M"};
   const auto& images = models::image_network_names();
   names.insert(names.end(), images.begin(), images.end());
   return names;

@@ -54,7 +54,7 @@ void choose_learning_rate(Options& o) {
 /// Batch normalization needs more samples at once than a GPT: the batch of He et al., arXiv 1512.03385, and
 /// its quarters as chunks.
 void choose_batch(Options& o) {
-  if (!models::is_image_network(o.model_name)) return;
+  if (!models::has_batch_norm(o.model_name)) return;
   if (!o.origins.contains("batch")) o.batch = 128;
   if (o.deterministic && !o.origins.contains("chunk")) o.chunk = 32;
 }
@@ -73,7 +73,7 @@ void refuse_ineffective_settings(const Options& o) {
         " has a meaning with --deterministic only: leave it out, or add that");
   check("threads", o.threads, defaults.threads, o.device != Device::cuda,
         " has no effect with --device=cuda: leave it out");
-  const bool on_images = models::is_image_network(o.model_name);
+  const bool on_images = models::has_batch_norm(o.model_name);
   check("width-multiplier", o.width_multiplier, defaults.width_multiplier, o.model_name == "mobilenet-v1",
         " has a meaning with --model=mobilenet-v1 only: leave it out");
   const std::string no_images = " has no effect with " + o.model_name + ": leave it out";

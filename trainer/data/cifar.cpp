@@ -105,7 +105,7 @@ bool has_cifar_files(const fs::path& folder) {
   return has_file(folder / cifar10().training[0]) || has_file(folder / cifar100().training[0]);
 }
 
-LabelledColours read_cifar(const fs::path& folder) {
+LabelledSet read_cifar(const fs::path& folder) {
   if (!has_cifar_files(folder)) {
     throw Error(
         ErrorCode::usage,
@@ -114,7 +114,7 @@ LabelledColours read_cifar(const fs::path& folder) {
                     folder.string(), cifar10().training[0], cifar100().training[0]));
   }
   const CifarFormat& format = has_file(folder / cifar10().training[0]) ? cifar10() : cifar100();
-  LabelledColours read;
+  LabelledSet read;
   read.training = open(folder, format, format.training);
   read.held_out = open(folder, format, std::span(&format.held_out, 1));
   read.side = cifar_side;

@@ -4,7 +4,6 @@
 // one) and 32 x 32 bytes of red, green and blue each.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -23,7 +22,7 @@ struct CifarFormat {
   std::size_t label_bytes;  ///< the last one is the label that is predicted
   std::vector<const char*> training;
   const char* held_out;
-  std::array<float, 3> mean, deviation;  ///< of the published training images
+  std::vector<float> mean, deviation;  ///< of the published training images
 
   std::size_t record_bytes() const { return label_bytes + cifar_pixels; }
 };
@@ -42,6 +41,6 @@ bool has_cifar_files(const std::filesystem::path& folder);
 /// Opens the files of CIFAR-10 (data_batch_1.bin to data_batch_5.bin, test_batch.bin) or CIFAR-100
 /// (train.bin, test.bin).
 /// @throws muster::Error(ErrorCode::usage): a missing file, or as count_cifar_records().
-LabelledColours read_cifar(const std::filesystem::path& folder);
+LabelledSet read_cifar(const std::filesystem::path& folder);
 
 }  // namespace muster::data

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "compute/token.hpp"
 
@@ -22,14 +22,14 @@ class ImageSource {
   virtual std::uint64_t fingerprint(std::uint64_t seed) const noexcept = 0;
 };
 
-/// Coloured images to train on and to validate with.
-struct LabelledColours {
-  static constexpr int channels = 3;
+/// Images to train on and to validate with.
+struct LabelledSet {
   std::shared_ptr<const ImageSource> training, held_out;
   int side = 0;  ///< pixels in each direction
+  int channels = 3;
   int classes = 0;
   /// Of the training images' values from 0 to 1, for each channel.
-  std::array<float, channels> mean{}, deviation{};
+  std::vector<float> mean, deviation;
 };
 
 }  // namespace muster::data

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <type_traits>
 
-#include "compute/cpu/image_operations.hpp"
 #include "models/linear.hpp"
 #include "muster/error.hpp"
 
@@ -33,6 +32,7 @@ ConvNet<Real>::ConvNet(ImageNetwork network, int max_batch, compute::Compute<Rea
       images_(image_operations(compute)),
       outputs_(network_.layers.size()),
       buffers_(plan_.buffers.size()),
+      places_(network_.layers.size()),
       normalized_(network_.layers.size()) {
   const auto images = static_cast<std::size_t>(max_batch);
   Layout<Real> layout;
@@ -40,11 +40,18 @@ ConvNet<Real>::ConvNet(ImageNetwork network, int max_batch, compute::Compute<Rea
     layout.reserve(&outputs_[i], images * network_.layers[i].out.elements());
   for (std::size_t i = 0; i < buffers_.size(); ++i) layout.reserve(&buffers_[i], images * plan_.buffers[i]);
   activations_ = layout.allocate(compute_.memory());
+  Layout<std::uint8_t> places;
+  for (std::size_t i = 1; i < places_.size(); ++i) {
+    if (network_.layers[i].kind == LayerKind::max_pool)
+      places.reserve(&places_[i], images * network_.layers[i].out.elements());
+  }
+  places_memory_ = places.allocate(compute_.memory());
 }
 
 template <typename Real>
 typename ConvNet<Real>::Result ConvNet<Real>::loss(const Real* images, const compute::Token* labels,
                                                    int batch) {
+  dropout_.clear();
   forward(images, batch, false, Sum(0));
   return classify(labels, Sum(0));
 }
@@ -52,7 +59,9 @@ typename ConvNet<Real>::Result ConvNet<Real>::loss(const Real* images, const com
 template <typename Real>
 typename ConvNet<Real>::Result ConvNet<Real>::loss_and_gradients(const Real* images,
                                                                  const compute::Token* labels, int batch,
-                                                                 Sum gradient_scale, const Ready& ready) {
+                                                                 const Dropout& dropout, Sum gradient_scale,
+                                                                 const Ready& ready) {
+  dropout_ = dropout;
   forward(images, batch, true, gradient_scale);
   const Result result = classify(labels, gradient_scale);
   backward(ready);
@@ -62,7 +71,7 @@ typename ConvNet<Real>::Result ConvNet<Real>::loss_and_gradients(const Real* ima
 template <typename Real>
 typename ConvNet<Real>::Result ConvNet<Real>::classify(const compute::Token* labels, Sum gradient_scale) {
   Result result;
-  result.right = compute::cpu::count_correct(outputs_.back(), labels, batch_, network_.classes());
+  result.right = images_.count_correct(outputs_.back(), labels, batch_, network_.classes());
   result.loss = compute_.cross_entropy(outputs_.back(), labels, batch_, network_.classes(), gradient_scale);
   return result;
 }
@@ -71,33 +80,44 @@ template <typename Real>
 void ConvNet<Real>::forward(const Real* images, int batch, bool training, Sum gradient_scale) {
   batch_ = batch;
   outputs_[0] = const_cast<Real*>(images);
-  for (std::size_t number = 1; number < network_.layers.size(); ++number) {
-    const Layer& layer = network_.layers[number];
-    const ImageSize& in = network_.layers[layer.input].out;
-    Real* out = outputs_[number];
-    switch (layer.kind) {
-      case LayerKind::images:
-        break;
-      case LayerKind::convolution:
-        images_.convolve(network_.convolution(layer, batch), input(layer),
-                         tensors_.template weight<Real>(layer.weight), nullptr, out);
-        break;
-      case LayerKind::batch_norm:
-        normalize(number, training, gradient_scale);
-        break;
-      case LayerKind::max_pool:
-        images_.max_pool(network_.pool(layer, batch), input(layer), out);
-        break;
-      case LayerKind::mean_pool:
-        images_.mean_pool(batch, in.pixels(), in.channels, input(layer), out);
-        break;
-      case LayerKind::shortcut:
-        images_.shortcut(batch, in.height, in.width, in.channels, layer.out.channels, input(layer), out);
-        break;
-      case LayerKind::linear:
-        linear(layer, out);
-        break;
-    }
+  for (std::size_t number = 1; number < network_.layers.size(); ++number)
+    forward(number, training, gradient_scale);
+}
+
+template <typename Real>
+void ConvNet<Real>::forward(std::size_t number, bool training, Sum gradient_scale) {
+  const Layer& layer = network_.layers[number];
+  const ImageSize& in = network_.layers[layer.input].out;
+  Real* out = outputs_[number];
+  switch (layer.kind) {
+    case LayerKind::images:
+      break;
+    case LayerKind::convolution:
+      images_.convolve(
+          network_.convolution(layer, batch_), input(layer), tensors_.template weight<Real>(layer.weight),
+          layer.bias == Layer::no_tensor ? nullptr : tensors_.template weight<Real>(layer.bias), out);
+      break;
+    case LayerKind::batch_norm:
+      normalize(number, training, gradient_scale);
+      break;
+    case LayerKind::relu:
+      images_.relu(batch_, in.pixels(), in.channels, input(layer), dropout_of(layer), out);
+      break;
+    case LayerKind::max_pool:
+      images_.max_pool(network_.pool(layer, batch_), input(layer), out, places_[number]);
+      break;
+    case LayerKind::mean_pool:
+      images_.mean_pool(batch_, in.pixels(), in.channels, input(layer), out);
+      break;
+    case LayerKind::shortcut:
+      images_.shortcut(batch_, in.height, in.width, in.channels, layer.out.channels, input(layer), out);
+      break;
+    case LayerKind::flatten:
+      images_.flatten(batch_, in.pixels(), in.channels, input(layer), false, out);
+      break;
+    case LayerKind::linear:
+      linear(layer, out);
+      break;
   }
 }
 
@@ -192,14 +212,24 @@ void ConvNet<Real>::backward(std::size_t number, const Ready& ready) {
   switch (layer.kind) {
     case LayerKind::convolution: {
       const auto shape = network_.convolution(layer, batch_);
-      images_.convolve_backward_weight(shape, input(layer), d_out, tensors_.gradient(layer.weight), nullptr);
+      const bool bias = layer.bias != Layer::no_tensor;
+      images_.convolve_backward_weight(shape, input(layer), d_out, tensors_.gradient(layer.weight),
+                                       bias ? tensors_.gradient(layer.bias) : nullptr);
+      if (bias) ready(layer.bias);
       ready(layer.weight);
       if (d_input)
         images_.convolve_backward_images(shape, d_out, tensors_.template weight<Real>(layer.weight), d_input);
       break;
     }
     case LayerKind::max_pool:
-      images_.max_pool_backward(network_.pool(layer, batch_), input(layer), d_out, d_input);
+      images_.max_pool_backward(network_.pool(layer, batch_), places_[number], d_out, d_input);
+      break;
+    case LayerKind::relu:
+      images_.relu_backward(batch_, in.pixels(), in.channels, outputs_[number], dropout_of(layer), d_out,
+                            d_input);
+      break;
+    case LayerKind::flatten:
+      images_.flatten(batch_, in.pixels(), in.channels, d_out, true, d_input);
       break;
     case LayerKind::mean_pool:
       images_.mean_pool_backward(batch_, in.pixels(), in.channels, d_out, d_input);

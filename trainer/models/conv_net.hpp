@@ -33,7 +33,9 @@ class ConvNet {
   ModelTensors<Sum>& tensors() noexcept { return tensors_; }
   int max_batch() const noexcept { return max_batch_; }
   /// Bytes of parameters, gradients and activations.
-  std::size_t bytes() const noexcept { return tensors_.bytes() + activations_.size() * sizeof(Real); }
+  std::size_t bytes() const noexcept {
+    return tensors_.bytes() + activations_.size() * sizeof(Real) + places_memory_.size();
+  }
 
   /// Adds values over all ranks, in place.
   using AllReduce = std::function<void(std::span<double>)>;
@@ -45,13 +47,15 @@ class ConvNet {
     double loss = 0;         ///< sum of the cross-entropy, nats
     std::int64_t right = 0;  ///< images whose label has the largest logit
   };
+  /// Factors of each dropout of the network, [batch, channels]: 0 or 2, for example. Empty: no dropout.
+  using Dropout = std::vector<const Real*>;
   /// labels: [batch], below the number of classes.
   Result loss(const Real* images, const compute::Token* labels, int batch);
   /// Called with a tensor's number in the table as soon as its gradient is complete.
   using Ready = std::function<void(std::size_t tensor)>;
   /// Like loss() in training, and overwrites the gradients with gradient_scale * d sum / d parameters.
   Result loss_and_gradients(
-      const Real* images, const compute::Token* labels, int batch, Sum gradient_scale,
+      const Real* images, const compute::Token* labels, int batch, const Dropout& dropout, Sum gradient_scale,
       const Ready& ready = [](std::size_t) {});
 
  private:
@@ -64,6 +68,7 @@ class ConvNet {
 
   Result classify(const compute::Token* labels, Sum gradient_scale);
   void forward(const Real* images, int batch, bool training, Sum gradient_scale);
+  void forward(std::size_t number, bool training, Sum gradient_scale);
   void normalize(std::size_t number, bool training, Sum gradient_scale);
   void batch_statistics(std::size_t number, Sum gradient_scale);
   void running_statistics(std::size_t number);
@@ -71,6 +76,10 @@ class ConvNet {
   void backward(const Ready& ready);
   void backward(std::size_t number, const Ready& ready);
   void backward_norm(std::size_t number, Real* d_out, const Real* d_also, Real* d_input, const Ready& ready);
+  const Real* dropout_of(const Layer& layer) const {
+    return layer.dropout < 0 || dropout_.empty() ? nullptr
+                                                 : dropout_[static_cast<std::size_t>(layer.dropout)];
+  }
   const Real* input(const Layer& layer) const { return outputs_[layer.input]; }
   Real* buffer(const std::optional<std::size_t>& number) { return number ? buffers_[*number] : nullptr; }
   std::size_t rows(const Layer& layer) const { return static_cast<std::size_t>(batch_) * layer.out.pixels(); }
@@ -83,6 +92,9 @@ class ConvNet {
   compute::ImageCompute<Real>& images_;
   compute::Arena<Real> activations_;
   std::vector<Real*> outputs_, buffers_;
+  compute::Arena<std::uint8_t> places_memory_;
+  std::vector<std::uint8_t*> places_;  ///< of max pooling's largest pixels, for each layer
+  Dropout dropout_;
   std::vector<Normalized> normalized_;  ///< for each layer
   AllReduce all_reduce_;
   std::vector<double> sums_;               ///< [count, first sum, second sum] of a layer's channels

@@ -40,22 +40,53 @@ std::size_t NetworkBuilder::add_tensor(std::string name, std::vector<std::int64_
   return tensor_count_++;
 }
 
-std::size_t NetworkBuilder::convolution(std::size_t input, const std::string& name, int out,
-                                        const Window& window) {
+Layer NetworkBuilder::convolution_layer(std::size_t input, int out, const Window& window) const {
   const ImageSize in = size(input);
   const auto after = [&](int pixels) {
     return (pixels + 2 * window.padding - window.size) / window.stride + 1;
   };
-  const int fan_in = in.channels / window.groups * window.size * window.size;
   Layer layer{.kind = LayerKind::convolution, .input = input};
   layer.window = window.size;
   layer.stride = window.stride;
   layer.padding = window.padding;
   layer.groups = window.groups;
   layer.out = {after(in.height), after(in.width), out};
-  layer.weight = add_tensor(name + ".weight", {out, in.channels / window.groups, window.size, window.size},
-                            true, std::sqrt(2.0 / fan_in), 0);
+  return layer;
+}
+
+std::size_t NetworkBuilder::convolution(std::size_t input, const std::string& name, int out,
+                                        const Window& window) {
+  Layer layer = convolution_layer(input, out, window);
+  const int in = size(input).channels / window.groups, fan_in = in * window.size * window.size;
+  layer.weight =
+      add_tensor(name + ".weight", {out, in, window.size, window.size}, true, std::sqrt(2.0 / fan_in), 0);
   return add(layer);
+}
+
+std::size_t NetworkBuilder::convolution_with_bias(std::size_t input, const std::string& name, int out,
+                                                  const Window& window) {
+  Layer layer = convolution_layer(input, out, window);
+  const int in = size(input).channels / window.groups;
+  const double bound = 1 / std::sqrt(in * window.size * window.size);
+  layer.weight = add_tensor(name + ".weight", {out, in, window.size, window.size}, true, bound, 0,
+                            Distribution::uniform);
+  layer.bias = add_tensor(name + ".bias", {out}, false, bound, 0, Distribution::uniform);
+  return add(layer);
+}
+
+std::size_t NetworkBuilder::relu(std::size_t input, bool drops) {
+  Layer layer{.kind = LayerKind::relu, .input = input};
+  layer.out = size(input);
+  if (drops) {
+    layer.dropout = static_cast<int>(network_.dropout.size());
+    network_.dropout.push_back(layer.out.channels);
+  }
+  return add(layer);
+}
+
+std::size_t NetworkBuilder::flatten(std::size_t input) {
+  return add(
+      {.kind = LayerKind::flatten, .input = input, .out = {1, 1, static_cast<int>(size(input).elements())}});
 }
 
 std::size_t NetworkBuilder::batch_norm(std::size_t input, const std::string& name, bool relu,
@@ -69,15 +100,8 @@ std::size_t NetworkBuilder::batch_norm(std::size_t input, const std::string& nam
 }
 
 std::size_t NetworkBuilder::max_pool(std::size_t input, const Window& window) {
-  const ImageSize in = size(input);
-  const auto after = [&](int pixels) {
-    return (pixels + 2 * window.padding - window.size) / window.stride + 1;
-  };
-  Layer layer{.kind = LayerKind::max_pool, .input = input};
-  layer.window = window.size;
-  layer.stride = window.stride;
-  layer.padding = window.padding;
-  layer.out = {after(in.height), after(in.width), in.channels};
+  Layer layer = convolution_layer(input, size(input).channels, window);
+  layer.kind = LayerKind::max_pool;
   return add(layer);
 }
 

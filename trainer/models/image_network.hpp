@@ -16,7 +16,17 @@ struct ImageSize {
   std::size_t elements() const { return pixels() * static_cast<std::size_t>(channels); }
 };
 
-enum class LayerKind { images, convolution, batch_norm, max_pool, mean_pool, shortcut, linear };
+enum class LayerKind {
+  images,
+  convolution,
+  batch_norm,
+  relu,
+  max_pool,
+  mean_pool,
+  shortcut,
+  flatten,
+  linear
+};
 
 /// One operation of a network, on the output of an earlier layer.
 struct Layer {
@@ -26,6 +36,7 @@ struct Layer {
   std::size_t input = 0;   ///< number of the layer whose output this one takes
   std::size_t addend = 0;  ///< batch_norm: number of the layer whose output is added before ReLU; 0: none
   bool relu = false;       ///< batch_norm: ReLU at the end
+  int dropout = -1;        ///< relu: number of the factors in Dropout; -1: none
   int window = 1, stride = 1, padding = 0, groups = 1;
   ImageSize out{};
   /// Numbers in the table of tensors. For batch_norm `weight` is the gain.
@@ -38,6 +49,7 @@ struct ImageNetwork {
   std::string text;  ///< for the checkpoint; equal texts mean equal tensors
   std::vector<Layer> layers;
   TensorTable table;
+  std::vector<int> dropout;  ///< channels of each layer with dropout, at most 64
 
   const ImageSize& images() const { return layers.front().out; }
   int classes() const { return layers.back().out.channels; }
@@ -60,12 +72,19 @@ class NetworkBuilder {
 
   /// Initial weights are normal with variance 2 / fan-in (He et al., arXiv 1502.01852).
   std::size_t convolution(std::size_t input, const std::string& name, int out, const Window& window);
+  /// Initial values are uniform within 1 / sqrt(fan-in), as in PyTorch.
+  std::size_t convolution_with_bias(std::size_t input, const std::string& name, int out,
+                                    const Window& window);
+  /// ReLU, before it a dropout of channels if `drops`.
+  std::size_t relu(std::size_t input, bool drops);
   /// Gain 1, bias 0, running mean 0 and variance 1.
   std::size_t batch_norm(std::size_t input, const std::string& name, bool relu, std::size_t addend = 0);
   std::size_t max_pool(std::size_t input, const Window& window);
   std::size_t mean_pool(std::size_t input);
   /// Half of the pixels in each direction, with zero channels up to `out`.
   std::size_t shortcut(std::size_t input, int out);
+  /// All values of an image as channels of one pixel, in PyTorch's order.
+  std::size_t flatten(std::size_t input);
   /// Of an output with one pixel. Initial values are uniform within 1 / sqrt(fan-in), as in PyTorch.
   std::size_t linear(std::size_t input, const std::string& name, int out);
   const ImageSize& size(std::size_t layer) const { return network_.layers[layer].out; }
@@ -73,6 +92,7 @@ class NetworkBuilder {
 
  private:
   std::size_t add(Layer layer);
+  Layer convolution_layer(std::size_t input, int out, const Window& window) const;
   std::size_t add_tensor(std::string name, std::vector<std::int64_t> shape, bool decay, double spread,
                          double value, Distribution distribution = Distribution::normal);
 

@@ -20,7 +20,4 @@ MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std:
 MemorySegments conv_net_memory(const ImageNetwork& network, std::uint64_t max_batch, std::size_t real_bytes,
                                std::size_t extra = 0);
 
-/// Memory of an MnistCnn for `max_batch` images.
-MemorySegments mnist_cnn_memory(std::uint64_t max_batch, std::size_t real_bytes, std::size_t extra = 0);
-
 }  // namespace muster::models

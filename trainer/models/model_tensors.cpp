@@ -114,5 +114,6 @@ template class ModelTensors<double>;
 template class Layout<float>;
 template class Layout<double>;
 template class Layout<bfloat16>;
+template class Layout<std::uint8_t>;
 
 }  // namespace muster::models

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/mnist_cnn.hpp"
 #include "models/mobilenet.hpp"
 #include "models/resnet.hpp"
 
@@ -18,7 +19,7 @@ constexpr std::pair<const char*, int> resnets[] = {
 
 const std::vector<std::string>& image_network_names() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
+    std::vector<std::string> all{"mnist-cnn"};
     for (const auto& [name, blocks] : resnets) all.emplace_back(name);
     all.insert(all.end(), {"resnet50", "mobilenet-v1"});
     return all;
@@ -31,7 +32,10 @@ bool is_image_network(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+bool has_batch_norm(const std::string& name) { return is_image_network(name) && name != "mnist-cnn"; }
+
 ImageNetwork named_network(const std::string& name, double width, int classes, const ImageSize& images) {
+  if (name == "mnist-cnn") return mnist_cnn();
   for (const auto& [resnet, blocks] : resnets) {
     if (name == resnet) return resnet_cifar(blocks, classes, images);
   }

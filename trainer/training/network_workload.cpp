@@ -9,6 +9,7 @@
 #include "models/conv_net.hpp"
 #include "models/model_memory.hpp"
 #include "models/named_network.hpp"
+#include "muster/philox.hpp"
 #include "training/sample_images.hpp"
 
 namespace muster {
@@ -16,6 +17,18 @@ namespace {
 
 /// Smallest validation batch; validation uses the training batch when that is larger.
 constexpr std::uint64_t least_validation_batch = 32;
+
+/// First stream of the seed's generator, one for each dropout of the network. SampleWindows uses another one,
+/// and initial weights use small numbers (one per tensor).
+constexpr std::uint64_t dropout_stream = std::uint64_t{1} << 61;
+
+/// Each of `count` channels is kept, and doubled, with probability 1/2.
+template <typename Real>
+void draw_dropout(std::uint64_t seed, std::uint64_t stream, std::uint64_t sample, int count, Real* to) {
+  const std::uint64_t bits = uniform_bits(seed, stream, sample);
+  for (int channel = 0; channel < count; ++channel)
+    to[channel] = Real((bits >> channel & 1) != 0 ? 2.0f : 0.0f);
+}
 
 template <typename Real>
 class NetworkModel final : public Model {
@@ -27,11 +40,16 @@ class NetworkModel final : public Model {
              extra),
         samples_(workload.data(), workload.network().images().width),
         pixels_(static_cast<std::size_t>(net_.max_batch()) * samples_.elements()),
-        labels_(static_cast<std::size_t>(net_.max_batch())) {}
+        labels_(static_cast<std::size_t>(net_.max_batch())) {
+    for (const int channels : workload.network().dropout)
+      dropout_.emplace_back(static_cast<std::size_t>(net_.max_batch()) * static_cast<std::size_t>(channels));
+  }
 
   models::ModelTensors<float>& tensors() noexcept override { return net_.tensors(); }
   std::size_t bytes() const noexcept override {
-    return net_.bytes() + pixels_.size() * sizeof(Real) + labels_.size() * sizeof(compute::Token);
+    std::size_t reals = pixels_.size();
+    for (const auto& factors : dropout_) reals += factors.size();
+    return net_.bytes() + reals * sizeof(Real) + labels_.size() * sizeof(compute::Token);
   }
 
   void load_samples(std::uint64_t first, std::uint64_t count) override {
@@ -40,11 +58,19 @@ class NetworkModel final : public Model {
     for (std::uint64_t i = 0; i < count; ++i) {
       const Crop crop = settings.augment ? draw_crop(settings.seed, first + i) : Crop{};
       load(*workload_.data().training, workload_.image_index(first + i), crop, i);
+      for (std::size_t layer = 0; layer < dropout_.size(); ++layer) {
+        const int channels = workload_.network().dropout[layer];
+        draw_dropout(settings.seed, dropout_stream + layer, first + i, channels,
+                     dropout_[layer].data() + i * static_cast<std::uint64_t>(channels));
+      }
     }
   }
 
   void gradients(float gradient_scale, const Ready& ready) override {
-    net_.loss_and_gradients(pixels_.data(), labels_.data(), static_cast<int>(count_), gradient_scale, ready);
+    typename models::ConvNet<Real>::Dropout dropout;
+    for (const auto& factors : dropout_) dropout.push_back(factors.data());
+    net_.loss_and_gradients(pixels_.data(), labels_.data(), static_cast<int>(count_), dropout, gradient_scale,
+                            ready);
   }
 
   void synchronize_batch_norm(const AllReduce& all_reduce) override {
@@ -80,19 +106,18 @@ class NetworkModel final : public Model {
   models::ConvNet<Real> net_;
   SampleImages<Real> samples_;
   std::vector<Real> pixels_;
+  std::vector<std::vector<Real>> dropout_;  ///< factors, for each dropout of the network
   std::vector<compute::Token> labels_;
 };
 
-models::ImageNetwork build_network(const data::LabelledColours& data,
-                                   const NetworkWorkload::Settings& settings) {
+models::ImageNetwork build_network(const data::LabelledSet& data, const NetworkWorkload::Settings& settings) {
   const int side = settings.image_size > 0 ? settings.image_size : data.side;
-  return models::named_network(settings.name, settings.width, data.classes,
-                               {side, side, data::LabelledColours::channels});
+  return models::named_network(settings.name, settings.width, data.classes, {side, side, data.channels});
 }
 
 }  // namespace
 
-NetworkWorkload::NetworkWorkload(data::LabelledColours data, const Settings& settings)
+NetworkWorkload::NetworkWorkload(data::LabelledSet data, const Settings& settings)
     : data_(std::move(data)),
       settings_(settings),
       network_(build_network(data_, settings)),
@@ -113,8 +138,9 @@ MemorySegments NetworkWorkload::memory(std::uint64_t max_samples, std::size_t ex
                                        std::size_t real_bytes) const {
   const std::uint64_t max_batch = std::max(max_samples, least_validation_batch);
   MemorySegments segments = models::conv_net_memory(network_, max_batch, real_bytes, extra);
-  segments.push_back(
-      {"samples", max_batch * (network_.images().elements() * real_bytes + sizeof(compute::Token))});
+  std::uint64_t reals = network_.images().elements();
+  for (const int channels : network_.dropout) reals += static_cast<std::uint64_t>(channels);
+  segments.push_back({"samples", max_batch * (reals * real_bytes + sizeof(compute::Token))});
   return segments;
 }
 

@@ -8,8 +8,8 @@
 
 namespace muster {
 
-/// An ImageNetwork on coloured images. Each epoch uses every image once, in the order of a Permutation. The
-/// sample's number decides how the image is cropped and mirrored.
+/// An ImageNetwork on labelled images. Each epoch uses every image once, in the order of a Permutation. The
+/// sample's number decides how the image is cropped and mirrored, and which channels dropout zeroes.
 class NetworkWorkload final : public Workload {
  public:
   struct Settings {
@@ -19,7 +19,7 @@ class NetworkWorkload final : public Workload {
     bool augment = true;  ///< crop and mirror the images to train on
     std::uint64_t seed = 0;
   };
-  NetworkWorkload(data::LabelledColours data, const Settings& settings);
+  NetworkWorkload(data::LabelledSet data, const Settings& settings);
 
   std::string model_text() const override { return network_.text; }
   std::string model_line() const override;
@@ -43,12 +43,12 @@ class NetworkWorkload final : public Workload {
   std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
                                std::size_t extra) const override;
 
-  const data::LabelledColours& data() const noexcept { return data_; }
+  const data::LabelledSet& data() const noexcept { return data_; }
   const Settings& settings() const noexcept { return settings_; }
   const models::ImageNetwork& network() const noexcept { return network_; }
 
  private:
-  data::LabelledColours data_;
+  data::LabelledSet data_;
   Settings settings_;
   models::ImageNetwork network_;
   Permutation order_;

@@ -10,8 +10,8 @@
 namespace muster {
 namespace {
 
-/// Stream of the seed's generator; see also ImageWorkload.
-constexpr std::uint64_t crop_stream = (std::uint64_t{1} << 61) + 2;
+/// Stream of the seed's generator; see also NetworkWorkload.
+constexpr std::uint64_t crop_stream = (std::uint64_t{1} << 61) + 64;
 
 }  // namespace
 
@@ -24,16 +24,16 @@ Crop draw_crop(std::uint64_t seed, std::uint64_t sample) {
 }
 
 template <typename Real>
-SampleImages<Real>::SampleImages(const data::LabelledColours& data, int side)
-    : source_side_(data.side), side_(side) {
-  for (std::size_t channel = 0; channel < 3; ++channel) {
+SampleImages<Real>::SampleImages(const data::LabelledSet& data, int side)
+    : source_side_(data.side), side_(side), channels_(data.channels), values_(data.mean.size()) {
+  for (std::size_t channel = 0; channel < values_.size(); ++channel) {
     for (std::size_t byte = 0; byte < 256; ++byte) {
       const float value = static_cast<float>(byte) / 255.0f;
       values_[channel][byte] = Real((value - data.mean[channel]) / data.deviation[channel]);
     }
   }
   if (side_ != source_side_)
-    cropped_.resize(static_cast<std::size_t>(source_side_) * static_cast<std::size_t>(source_side_) * 3);
+    cropped_.resize(static_cast<std::size_t>(source_side_ * source_side_ * channels_));
 }
 
 template <typename Real>
@@ -52,7 +52,7 @@ void SampleImages<Real>::crop_into(std::span<const std::uint8_t> planes, const C
     for (int x = 0; x < side; ++x) {
       const int row = y + crop.y, column = (crop.mirror ? side - 1 - x : x) + crop.x;
       const bool outside = is_outside(row) || is_outside(column);
-      for (int channel = 0; channel < 3; ++channel) {
+      for (int channel = 0; channel < channels_; ++channel) {
         const int at = (channel * side + row) * side + column;
         *to++ =
             values_[static_cast<std::size_t>(channel)][outside ? 0 : planes[static_cast<std::size_t>(at)]];
@@ -79,10 +79,10 @@ void SampleImages<Real>::scale_into(Real* to) const {
     const Place row = place(y);
     for (int x = 0; x < side_; ++x) {
       const Place column = place(x);
-      for (int channel = 0; channel < 3; ++channel) {
+      for (int channel = 0; channel < channels_; ++channel) {
         const auto pixel = [&](int at_row, int at_column) {
           return static_cast<float>(
-              cropped_[static_cast<std::size_t>((at_row * source_side_ + at_column) * 3 + channel)]);
+              cropped_[static_cast<std::size_t>((at_row * source_side_ + at_column) * channels_ + channel)]);
         };
         const float above =
             pixel(row.low, column.low) * (1 - column.part) + pixel(row.low, column.high) * column.part;

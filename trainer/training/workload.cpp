@@ -4,25 +4,21 @@
 #include <filesystem>
 
 #include "data/cifar.hpp"
-#include "models/mnist_cnn.hpp"
+#include "data/idx.hpp"
 #include "models/named_network.hpp"
 #include "muster/error.hpp"
-#include "training/image_workload.hpp"
 #include "training/network_workload.hpp"
 #include "training/token_workload.hpp"
 
 namespace muster {
 
 std::unique_ptr<Workload> read_workload(const Options& options) {
-  if (options.model_name == "mnist-cnn") {
-    using Cnn = models::MnistCnn<float>;
-    return std::make_unique<ImageWorkload>(data::ImageSet::read(options.data, Cnn::side, Cnn::classes),
-                                           options.seed);
-  }
   if (models::is_image_network(options.model_name)) {
+    const bool coloured = models::has_batch_norm(options.model_name);
     const NetworkWorkload::Settings settings{options.model_name, options.width_multiplier, options.image_size,
-                                             options.augment, options.seed};
-    return std::make_unique<NetworkWorkload>(data::read_cifar(options.data), settings);
+                                             coloured && options.augment, options.seed};
+    return std::make_unique<NetworkWorkload>(
+        coloured ? data::read_cifar(options.data) : data::ImageSet::read(options.data, 28, 10), settings);
   }
   if (data::has_cifar_files(options.data)) {
     throw Error(ErrorCode::usage,

@@ -30,16 +30,16 @@ TEST_CASE("digits are generated as MNIST's four files, the same for the same see
     return data::ImageSet::read(folder / name, 28, 10);
   };
   const auto a = digits("a", "1"), same = digits("same", "1"), other = digits("other", "2");
-  CHECK(a.training.count() == 30);
-  CHECK(a.held_out.count() == 7);
-  CHECK(a.training.fingerprint(0) == same.training.fingerprint(0));
-  CHECK(a.held_out.fingerprint(0) == same.held_out.fingerprint(0));
-  CHECK(a.training.fingerprint(0) != other.training.fingerprint(0));
+  CHECK(a.training->count() == 30);
+  CHECK(a.held_out->count() == 7);
+  CHECK(a.training->fingerprint(0) == same.training->fingerprint(0));
+  CHECK(a.held_out->fingerprint(0) == same.held_out->fingerprint(0));
+  CHECK(a.training->fingerprint(0) != other.training->fingerprint(0));
   // Validation images differ from training images.
   CHECK_FALSE(
-      std::equal(a.training.pixels(0).begin(), a.training.pixels(0).end(), a.held_out.pixels(0).begin()));
+      std::equal(a.training->planes(0).begin(), a.training->planes(0).end(), a.held_out->planes(0).begin()));
   CHECK_THROWS_AS(make({"digits", "--output", folder / "a"}), Error);  // existing files are not replaced
-  CHECK(data::ImageSet::read(folder / "a", 28, 10).training.count() == 30);
+  CHECK(data::ImageSet::read(folder / "a", 28, 10).training->count() == 30);
 }
 
 TEST_CASE("shapes are generated as CIFAR's files, the same for the same seed", "[make-data]") {

@@ -81,7 +81,7 @@ std::string CpuCompute<Real>::describe() const {
 
 template <typename Real>
 ImageCompute<Real>* CpuCompute<Real>::images() {
-  if (!images_) images_ = std::make_unique<CpuImageCompute<Real>>(*this, kernels_.batch_norm, use_dnnl_);
+  if (!images_) images_ = std::make_unique<CpuImageCompute<Real>>(*this, kernels_, use_dnnl_);
   return images_.get();
 }
 

@@ -2,7 +2,6 @@
 #include "compute/cpu/cpu_image_compute.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "compute/cpu/parallel_for.hpp"
 #include "compute/cpu/unfolded_convolution.hpp"
@@ -18,7 +17,7 @@ std::size_t block_rows(int channels) {
   return std::max(block_elements / static_cast<std::size_t>(channels), least_block_rows);
 }
 
-/// Calls f(output pixel, image) of all images, over the threads; `channels` elements each.
+/// Calls f(image) for all images, over the threads. `elements`: of all images together.
 template <typename F>
 void for_each_image(int threads, int batch, std::size_t elements, F&& f) {
   parallel_for(threads, static_cast<std::size_t>(batch), 1, elements,
@@ -29,36 +28,17 @@ void for_each_image(int threads, int batch, std::size_t elements, F&& f) {
                });
 }
 
-/// The pixel of channel `channel` that a max-pooling window at (y, x) keeps, as an offset in the image.
-template <typename Real>
-std::ptrdiff_t largest_in_window(const PoolShape& s, const Real* image, int y, int x, int channel) {
-  const int top = std::max(y * s.stride - s.padding, 0), left = std::max(x * s.stride - s.padding, 0);
-  const int bottom = std::min(y * s.stride - s.padding + s.window, s.height),
-            right = std::min(x * s.stride - s.padding + s.window, s.width);
-  const auto offset = [&](int row, int column) {
-    return (std::ptrdiff_t{row} * s.width + column) * s.channels + channel;
-  };
-  std::ptrdiff_t best = offset(top, left);
-  for (int row = top; row < bottom; ++row) {
-    for (int column = left; column < right; ++column) {
-      const auto value = Accurate<Real>(image[offset(row, column)]);
-      if (value > Accurate<Real>(image[best]) || std::isnan(value)) best = offset(row, column);
-    }
-  }
-  return best;
-}
-
-/// Calls f(offset in images, offset in out) for every pooled value of one image.
-template <typename Real, typename F>
-void for_each_pooled(const PoolShape& s, std::ptrdiff_t image, const Real* images, F&& f) {
-  const std::ptrdiff_t in = image * s.height * s.width * s.channels;
-  std::ptrdiff_t out = image * s.out_height() * s.out_width() * s.channels;
-  for (int y = 0; y < s.out_height(); ++y) {
-    for (int x = 0; x < s.out_width(); ++x) {
-      for (int channel = 0; channel < s.channels; ++channel, ++out)
-        f(in + largest_in_window(s, images + in, y, x, channel), out);
-    }
-  }
+/// Calls f(element, [image, channel]) for every element of [batch, pixels, channels], over the threads.
+template <typename F>
+void for_each_element(int threads, int batch, std::size_t pixels, int channels, F&& f) {
+  const auto count = static_cast<std::ptrdiff_t>(pixels);
+  for_each_image(threads, batch, pixels * static_cast<std::size_t>(batch * channels),
+                 [&](std::ptrdiff_t image) {
+                   for (std::ptrdiff_t pixel = 0; pixel < count; ++pixel) {
+                     for (std::ptrdiff_t channel = 0; channel < channels; ++channel)
+                       f((image * count + pixel) * channels + channel, image * channels + channel);
+                   }
+                 });
 }
 
 std::size_t pool_elements(const PoolShape& s) {
@@ -78,8 +58,7 @@ void for_every_second_pixel(std::ptrdiff_t image, int height, int width, F&& f) 
 }  // namespace
 
 template <typename Real>
-CpuImageCompute<Real>::CpuImageCompute(Compute<Real>& compute, const BatchNormKernels<Real>& kernels,
-                                       bool use_dnnl)
+CpuImageCompute<Real>::CpuImageCompute(Compute<Real>& compute, const Kernels<Real>& kernels, bool use_dnnl)
     : threads_(compute.threads()), kernels_(kernels) {
   if (use_dnnl) convolution_ = dnnl_convolution(static_cast<const Real*>(nullptr));
   if (!convolution_) convolution_ = std::make_unique<UnfoldedConvolution<Real>>(compute);
@@ -124,7 +103,7 @@ void CpuImageCompute<Real>::batch_moments(std::size_t rows, int channels, const 
   if (partial_.size() < 2 * blocks * width) partial_ = Arena<Sum>(2 * blocks * width);
   Sum *means = partial_.data(), *spreads = means + blocks * width;
   for_row_blocks(rows, channels, [&](std::ptrdiff_t begin, std::ptrdiff_t end, std::size_t block) {
-    kernels_.moments(x, means + block * width, spreads + block * width, begin, end, channels);
+    kernels_.batch_norm.moments(x, means + block * width, spreads + block * width, begin, end, channels);
   });
   // Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances"
   // (1979), for many parts at once.
@@ -149,7 +128,7 @@ template <typename Real>
 void CpuImageCompute<Real>::scale_and_shift(std::size_t rows, int channels, const Real* x, const Sum* scale,
                                             const Sum* shift, const Real* addend, bool relu, Real* out) {
   for_row_blocks(rows, channels, [&](std::ptrdiff_t begin, std::ptrdiff_t end, std::size_t) {
-    kernels_.scale_and_shift(x, scale, shift, addend, relu, out, begin, end, channels);
+    kernels_.batch_norm.scale_and_shift(x, scale, shift, addend, relu, out, begin, end, channels);
   });
 }
 
@@ -162,8 +141,8 @@ void CpuImageCompute<Real>::batch_gradient_sums(std::size_t rows, int channels, 
   if (partial_.size() < 2 * blocks * width) partial_ = Arena<Sum>(2 * blocks * width);
   Sum *sums = partial_.data(), *dots = sums + blocks * width;
   for_row_blocks(rows, channels, [&](std::ptrdiff_t begin, std::ptrdiff_t end, std::size_t block) {
-    kernels_.gradient_sums(x, mean, out, d_out, d_also, sums + block * width, dots + block * width, begin,
-                           end, channels);
+    kernels_.batch_norm.gradient_sums(x, mean, out, d_out, d_also, sums + block * width, dots + block * width,
+                                      begin, end, channels);
   });
   std::fill_n(sum, width, 0.0);
   std::fill_n(dot, width, 0.0);
@@ -180,28 +159,76 @@ void CpuImageCompute<Real>::batch_gradient(std::size_t rows, int channels, const
                                            const Sum* mean, const Sum* by_g, const Sum* by_x,
                                            const Sum* constant, Real* d_x) {
   for_row_blocks(rows, channels, [&](std::ptrdiff_t begin, std::ptrdiff_t end, std::size_t) {
-    kernels_.gradient(x, g, mean, by_g, by_x, constant, d_x, begin, end, channels);
+    kernels_.batch_norm.gradient(x, g, mean, by_g, by_x, constant, d_x, begin, end, channels);
   });
 }
 
 template <typename Real>
-void CpuImageCompute<Real>::max_pool(const PoolShape& s, const Real* images, Real* out) {
+void CpuImageCompute<Real>::max_pool(const PoolShape& s, const Real* images, Real* out,
+                                     std::uint8_t* places) {
+  const std::ptrdiff_t in_size = std::ptrdiff_t{s.height} * s.width * s.channels,
+                       out_size = std::ptrdiff_t{s.out_height()} * s.out_width() * s.channels;
   for_each_image(threads_, s.batch, pool_elements(s), [&](std::ptrdiff_t image) {
-    for_each_pooled(s, image, images,
-                    [&](std::ptrdiff_t from, std::ptrdiff_t to) { out[to] = images[from]; });
+    kernels_.pool.max_pool(s, images + image * in_size, out + image * out_size, places + image * out_size);
   });
 }
 
 template <typename Real>
-void CpuImageCompute<Real>::max_pool_backward(const PoolShape& s, const Real* images, const Real* d_out,
-                                              Real* d_images) {
-  const std::ptrdiff_t size = std::ptrdiff_t{s.height} * s.width * s.channels;
+void CpuImageCompute<Real>::max_pool_backward(const PoolShape& s, const std::uint8_t* places,
+                                              const Real* d_out, Real* d_images) {
+  const std::ptrdiff_t in_size = std::ptrdiff_t{s.height} * s.width * s.channels,
+                       out_size = std::ptrdiff_t{s.out_height()} * s.out_width() * s.channels;
   for_each_image(threads_, s.batch, pool_elements(s), [&](std::ptrdiff_t image) {
-    std::fill_n(d_images + image * size, size, Real{});
-    for_each_pooled(s, image, images, [&](std::ptrdiff_t to, std::ptrdiff_t from) {
-      d_images[to] = Real(Sum(d_images[to]) + Sum(d_out[from]));
-    });
+    kernels_.pool.max_pool_backward(s, places + image * out_size, d_out + image * out_size,
+                                    d_images + image * in_size);
   });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::relu(int batch, std::size_t pixels, int channels, const Real* x,
+                                 const Real* factor, Real* out) {
+  for_each_element(threads_, batch, pixels, channels, [&](std::ptrdiff_t at, std::ptrdiff_t plane) {
+    const Sum value = factor ? Sum(factor[plane]) * Sum(x[at]) : Sum(x[at]);
+    out[at] = value < 0 ? Real(0) : Real(value);
+  });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::relu_backward(int batch, std::size_t pixels, int channels, const Real* out,
+                                          const Real* factor, const Real* d_out, Real* d_x) {
+  for_each_element(threads_, batch, pixels, channels, [&](std::ptrdiff_t at, std::ptrdiff_t plane) {
+    const Sum d = factor ? Sum(factor[plane]) * Sum(d_out[at]) : Sum(d_out[at]);
+    d_x[at] = Sum(out[at]) > 0 ? Real(d) : Real(0);
+  });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::flatten(int batch, std::size_t pixels, int channels, const Real* from, bool back,
+                                    Real* to) {
+  const auto count = static_cast<std::ptrdiff_t>(pixels);
+  for_each_image(threads_, batch, pixels * static_cast<std::size_t>(batch * channels),
+                 [&](std::ptrdiff_t image) {
+                   const std::ptrdiff_t first = image * count * channels;
+                   for (std::ptrdiff_t pixel = 0; pixel < count; ++pixel) {
+                     for (std::ptrdiff_t channel = 0; channel < channels; ++channel) {
+                       const std::ptrdiff_t last = first + pixel * channels + channel,
+                                            flat = first + channel * count + pixel;
+                       to[back ? last : flat] = from[back ? flat : last];
+                     }
+                   }
+                 });
+}
+
+template <typename Real>
+std::int64_t CpuImageCompute<Real>::count_correct(const Real* logits, const Token* targets, int rows,
+                                                  int classes) {
+  std::int64_t right = 0;
+  for (std::ptrdiff_t row = 0; row < rows; ++row) {
+    const Real* at = logits + row * classes;
+    const auto less = [](Real x, Real y) { return Sum(x) < Sum(y); };
+    right += std::max_element(at, at + classes, less) - at == targets[row] ? 1 : 0;
+  }
+  return right;
 }
 
 template <typename Real>

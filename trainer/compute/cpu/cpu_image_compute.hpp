@@ -17,7 +17,7 @@ class CpuImageCompute final : public ImageCompute<Real> {
  public:
   using Sum = Accurate<Real>;
   /// `compute` multiplies the matrices where oneDNN is not used, and must outlive this object.
-  CpuImageCompute(Compute<Real>& compute, const BatchNormKernels<Real>& kernels, bool use_dnnl);
+  CpuImageCompute(Compute<Real>& compute, const Kernels<Real>& kernels, bool use_dnnl);
 
   void convolve(const ConvolutionShape& shape, const Real* images, const Real* weight, const Real* bias,
                 Real* out) override;
@@ -32,9 +32,14 @@ class CpuImageCompute final : public ImageCompute<Real> {
                            Real* d_out, const Real* d_also, double* sum, double* dot) override;
   void batch_gradient(std::size_t rows, int channels, const Real* x, const Real* g, const Sum* mean,
                       const Sum* by_g, const Sum* by_x, const Sum* constant, Real* d_x) override;
-  void max_pool(const PoolShape& shape, const Real* images, Real* out) override;
-  void max_pool_backward(const PoolShape& shape, const Real* images, const Real* d_out,
+  void max_pool(const PoolShape& shape, const Real* images, Real* out, std::uint8_t* places) override;
+  void max_pool_backward(const PoolShape& shape, const std::uint8_t* places, const Real* d_out,
                          Real* d_images) override;
+  void relu(int batch, std::size_t pixels, int channels, const Real* x, const Real* factor,
+            Real* out) override;
+  void relu_backward(int batch, std::size_t pixels, int channels, const Real* out, const Real* factor,
+                     const Real* d_out, Real* d_x) override;
+  void flatten(int batch, std::size_t pixels, int channels, const Real* from, bool back, Real* to) override;
   void mean_pool(int batch, std::size_t pixels, int channels, const Real* images, Real* out) override;
   void mean_pool_backward(int batch, std::size_t pixels, int channels, const Real* d_out,
                           Real* d_images) override;
@@ -43,6 +48,7 @@ class CpuImageCompute final : public ImageCompute<Real> {
   void shortcut_backward(int batch, int height, int width, int channels, int out_channels, const Real* d_out,
                          Real* d_images) override;
   void add(const Real* from, Real* to, std::size_t count) override;
+  std::int64_t count_correct(const Real* logits, const Token* targets, int rows, int classes) override;
 
  private:
   /// Calls f(begin, end, block) for blocks of rows that fit a level-1 cache, over the threads.
@@ -50,7 +56,7 @@ class CpuImageCompute final : public ImageCompute<Real> {
   void for_row_blocks(std::size_t rows, int channels, F&& f);
 
   int threads_;
-  const BatchNormKernels<Real>& kernels_;
+  const Kernels<Real>& kernels_;
   std::unique_ptr<Convolution<Real>> convolution_;
   Arena<Sum> partial_;  ///< two sums of each block of rows
 };

@@ -16,6 +16,9 @@
   extern const BatchNormKernels<float> float_batch_norm;       \
   extern const BatchNormKernels<double> double_batch_norm;     \
   extern const BatchNormKernels<bfloat16> bfloat16_batch_norm; \
+  extern const PoolKernels<float> float_pool;                  \
+  extern const PoolKernels<double> double_pool;                \
+  extern const PoolKernels<bfloat16> bfloat16_pool;            \
   extern const MatmulKernels<float> float_matmul;              \
   extern const MatmulKernels<double> double_matmul;            \
   extern const UpdateKernels<float> float_update;              \

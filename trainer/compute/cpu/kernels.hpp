@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "compute/image_compute.hpp"
 #include "compute/precision.hpp"
 #include "compute/token.hpp"
 
@@ -52,6 +53,14 @@ struct BatchNormKernels {
                    std::ptrdiff_t begin, std::ptrdiff_t end, int channels);
 };
 
+/// Max pooling of one image; ImageCompute documents it.
+template <typename Real>
+struct PoolKernels {
+  void (*max_pool)(const PoolShape& shape, const Real* image, Real* out, std::uint8_t* places);
+  void (*max_pool_backward)(const PoolShape& shape, const std::uint8_t* places, const Real* d_out,
+                            Real* d_image);
+};
+
 /// Strided view of one head: query at q, key at q + width, value at q + 2*width, rows 3*width apart.
 template <typename Real>
 struct AttentionKernels {
@@ -88,6 +97,7 @@ struct Kernels {
   RowKernels<Real> rows;
   AttentionKernels<Real> attention;
   BatchNormKernels<Real> batch_norm;
+  PoolKernels<Real> pool;
   MatmulKernels<Accurate<Real>> matmul;
   UpdateKernels<Accurate<Real>> update;
 };

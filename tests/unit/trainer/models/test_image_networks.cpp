@@ -4,6 +4,7 @@
 #include "catch.hpp"
 #include "model_fixture.hpp"
 #include "models/conv_net.hpp"
+#include "models/mnist_cnn.hpp"
 #include "models/mobilenet.hpp"
 #include "models/model_memory.hpp"
 #include "models/resnet.hpp"
@@ -44,7 +45,7 @@ TEST_CASE("image networks allocate exactly the estimated memory", "[networks]") 
   auto compute = test_compute<float>();
   auto rounding = test_compute<bfloat16>();
   for (const ImageNetwork& network :
-       {resnet_cifar(1, 10), mobilenet_v1(0.25, 7, {32, 32, 3}), resnet50(3, {32, 32, 3})}) {
+       {mnist_cnn(), resnet_cifar(1, 10), mobilenet_v1(0.25, 7, {32, 32, 3}), resnet50(3, {32, 32, 3})}) {
     CHECK(total_bytes(conv_net_memory(network, 3, 4, 3)) == ConvNet<float>(network, 3, compute, 3).bytes());
     CHECK(total_bytes(conv_net_memory(network, 3, 2, 3)) ==
           ConvNet<bfloat16>(network, 3, rounding, 3).bytes());
@@ -59,7 +60,7 @@ TEST_CASE("statistics come last in the table and no optimizer updates them", "[n
   const TensorTable& table = tensors.table();
   const std::vector<float> images(4 * 192, 0.5f);
   const compute::Token labels[] = {1, 2, 3, 4};
-  model.loss_and_gradients(images.data(), labels, 4, 0.25f);
+  model.loss_and_gradients(images.data(), labels, 4, {}, 0.25f);
   const std::vector<float> before(tensors.parameters().begin(), tensors.parameters().end());
   Adamw<float> optimizer(table, {}, compute);
   optimizer.update(tensors.parameters(), tensors.gradients(), 1, 1e-2, 0);
@@ -95,7 +96,7 @@ TEST_CASE("the statistics of two halves are weighted by their samples", "[networ
   std::size_t first = 0;
   while (network.table.tensors[first].is_trained) ++first;  // bn1.running_mean
   const auto mean_of = [&](std::size_t from, int count) {
-    model.loss_and_gradients(images.data() + from * 192, labels + from, count, 0.25);
+    model.loss_and_gradients(images.data() + from * 192, labels + from, count, {}, 0.25);
     return model.tensors().gradient(first)[0];
   };
   const double whole = mean_of(0, 4);
@@ -110,7 +111,7 @@ TEST_CASE("synchronized batch normalization computes two halves as one batch", "
   std::vector<double> images(4 * 192);
   for (std::size_t i = 0; i < images.size(); ++i) images[i] = normal(5, 1, i);
   const compute::Token labels[] = {1, 2, 3, 4};
-  const double loss = whole.loss_and_gradients(images.data(), labels, 4, 0.25).loss;
+  const double loss = whole.loss_and_gradients(images.data(), labels, 4, {}, 0.25).loss;
 
   // Equal halves on two ranks that have the same samples: each all-reduce doubles the values.
   ConvNet<double> half(network, 2, compute);
@@ -121,8 +122,8 @@ TEST_CASE("synchronized batch normalization computes two halves as one batch", "
   std::vector<double> twice(images.begin(), images.begin() + 2 * 192);
   twice.insert(twice.end(), images.begin(), images.begin() + 2 * 192);
   const compute::Token twice_labels[] = {1, 2, 1, 2};
-  const double twice_loss = whole.loss_and_gradients(twice.data(), twice_labels, 4, 0.25).loss;
-  const double half_loss = half.loss_and_gradients(images.data(), labels, 2, 0.25).loss;
+  const double twice_loss = whole.loss_and_gradients(twice.data(), twice_labels, 4, {}, 0.25).loss;
+  const double half_loss = half.loss_and_gradients(images.data(), labels, 2, {}, 0.25).loss;
   CHECK(half_loss * 2 == Approx(twice_loss).epsilon(1e-12));
   CHECK(std::abs(twice_loss - loss) > 1e-3);
   for (std::size_t i = 0; i < network.table.tensors.size(); ++i) {

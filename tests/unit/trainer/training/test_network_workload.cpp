@@ -17,8 +17,8 @@ using namespace muster;
 namespace {
 
 /// Writes drawn shapes as CIFAR-10's files, of which five have the training images.
-data::LabelledColours drawn_shapes(const TemporaryFolder& folder, std::uint64_t training,
-                                   std::uint64_t held_out) {
+data::LabelledSet drawn_shapes(const TemporaryFolder& folder, std::uint64_t training,
+                               std::uint64_t held_out) {
   const auto write = [&](const char* name, std::uint64_t stream, std::uint64_t first, std::uint64_t last) {
     std::string bytes;
     for (std::uint64_t image = first; image < last; ++image) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations on images against their definitions in plain loops.
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -215,8 +216,39 @@ TEST_CASE("ReLU and max pooling keep NaN", "[image compute]") {
   compute.images()->scale_and_shift(16, 16, x.data(), one.data(), zero.data(), nullptr, true, out.data());
   CHECK(std::isnan(out[35]));
   CHECK(out[36] == 0);
-  compute.images()->max_pool({1, 4, 4, 16}, x.data(), out.data());
+  std::vector<std::uint8_t> places(64);
+  compute.images()->max_pool({1, 4, 4, 16}, x.data(), out.data(), places.data());
   CHECK(std::isnan(out[16 + 3]));  // the second window
+}
+
+TEST_CASE("dropout's factors come before ReLU, and images are flattened channel by channel",
+          "[image compute]") {
+  cpu::CpuCompute<float> compute({1, true, nullptr});
+  auto& images = *compute.images();
+  const std::vector<float> x{1, -2, 3, 4, 5, 6, -7, 8}, factor{2, 0, 0, 2}, ones(8, 1.0f);
+  std::vector<float> out(8), d_x(8);
+  images.relu(2, 2, 2, x.data(), factor.data(), out.data());
+  CHECK(out == std::vector<float>{2, 0, 6, 0, 0, 12, 0, 16});
+  images.relu_backward(2, 2, 2, out.data(), factor.data(), ones.data(), d_x.data());
+  CHECK(d_x == std::vector<float>{2, 0, 2, 0, 0, 2, 0, 2});
+  images.relu(2, 2, 2, x.data(), nullptr, out.data());
+  CHECK(out == std::vector<float>{1, 0, 3, 4, 5, 6, 0, 8});
+  images.relu_backward(2, 2, 2, out.data(), nullptr, ones.data(), d_x.data());
+  CHECK(d_x == std::vector<float>{1, 0, 1, 1, 1, 1, 0, 1});
+  images.flatten(2, 2, 2, x.data(), false, out.data());
+  CHECK(out == std::vector<float>{1, 3, -2, 4, 5, -7, 6, 8});
+  images.flatten(2, 2, 2, out.data(), true, d_x.data());
+  CHECK(d_x == x);
+}
+
+TEST_CASE("an image is right when its label has the largest of all logits, the first of equal ones",
+          "[image compute]") {
+  cpu::CpuCompute<float> compute({1, true, nullptr});
+  const float logits[] = {0, 1, 2, 2, 1, 0, 3, 3, 0};
+  for (const auto& [labels, right] :
+       {std::pair{std::array<Token, 3>{2, 0, 0}, 3}, std::pair{std::array<Token, 3>{2, 1, 1}, 1},
+        std::pair{std::array<Token, 3>{0, 2, 2}, 0}, std::pair{std::array<Token, 3>{1, 0, 1}, 1}})
+    CHECK(compute.images()->count_correct(logits, labels.data(), 3, 3) == right);
 }
 
 TEST_CASE("pooling and the shortcut agree with their definition", "[image compute]") {
@@ -225,10 +257,11 @@ TEST_CASE("pooling and the shortcut agree with their definition", "[image comput
   // Windows of 3 with stride 2 overlap, so a pixel may be the largest of several.
   const std::vector<double> x{1, 9, 2, 3, 4, 5, 6, 7, 8, 0, 9, 9, 1, 2, 3, 4};
   std::vector<double> out(4), d_x(16);
-  images.max_pool({1, 4, 4, 1, 3, 2, 1}, x.data(), out.data());
+  std::vector<std::uint8_t> places(4);
+  images.max_pool({1, 4, 4, 1, 3, 2, 1}, x.data(), out.data(), places.data());
   CHECK(out == std::vector<double>{9, 9, 8, 9});
   const std::vector<double> d_out{1, 2, 4, 8};
-  images.max_pool_backward({1, 4, 4, 1, 3, 2, 1}, x.data(), d_out.data(), d_x.data());
+  images.max_pool_backward({1, 4, 4, 1, 3, 2, 1}, places.data(), d_out.data(), d_x.data());
   CHECK(d_x == std::vector<double>{0, 3, 0, 0, 0, 0, 0, 0, 4, 0, 8, 0, 0, 0, 0, 0});
   std::vector<double> mean(2);
   images.mean_pool(1, 2, 2, x.data(), mean.data());
