@@ -1,93 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch normalization over rows of channels; compiled once per instruction set (see kernels.hpp). A
 // vector of channels stays in registers while the rows pass.
-#include "compute/cpu/bfloat16_convert.hpp"
+#include "compute/cpu/channel_vector.hpp"
 #include "compute/cpu/kernel_dispatch.hpp"
 
 namespace {
-
-/// Elements in 64 bytes.
-template <typename T>
-constexpr int norm_lanes = 64 / static_cast<int>(sizeof(T));
-template <>
-constexpr int norm_lanes<std::uint16_t> = norm_lanes<float>;
-
-template <typename T>
-struct NormVectorOf {
-  typedef T type __attribute__((vector_size(norm_lanes<T> * sizeof(T))));
-};
-template <>
-struct NormVectorOf<muster::bfloat16> : NormVectorOf<std::uint16_t> {};
-template <typename T>
-using NormVector = typename NormVectorOf<T>::type;
-
-/// Loads `count` elements, at most `norm_lanes<T>`; the other norm_lanes<T> are zero.
-template <typename T>
-inline void load(NormVector<T>& to, const T* from, int count) {
-  if (count == norm_lanes<T>) {
-    __builtin_memcpy(&to, from, sizeof(to));
-    return;
-  }
-  T padded[norm_lanes<T>] = {};
-  for (int i = 0; i < count; ++i) padded[i] = from[i];
-  __builtin_memcpy(&to, padded, sizeof(to));
-}
-inline void load(NormVector<float>& to, const muster::bfloat16* from, int count) {
-  if (count == norm_lanes<float>) {
-    NormVector<std::uint16_t> bits;
-    __builtin_memcpy(&bits, from, sizeof(bits));
-    const NormVector<std::uint32_t> wide = __builtin_convertvector(bits, NormVector<std::uint32_t>) << 16;
-    __builtin_memcpy(&to, &wide, sizeof(to));
-    return;
-  }
-  float padded[norm_lanes<float>] = {};
-  for (int i = 0; i < count; ++i) padded[i] = widen(from[i]);
-  __builtin_memcpy(&to, padded, sizeof(to));
-}
-
-template <typename T>
-inline void store(T* to, const NormVector<T>& from, int count) {
-  if (count == norm_lanes<T>) {
-    __builtin_memcpy(to, &from, sizeof(from));
-    return;
-  }
-  T padded[norm_lanes<T>];
-  __builtin_memcpy(padded, &from, sizeof(from));
-  for (int i = 0; i < count; ++i) to[i] = padded[i];
-}
-inline void store(muster::bfloat16* to, const NormVector<float>& from, int count) {
-  NormVector<std::uint32_t> bits;
-  __builtin_memcpy(&bits, &from, sizeof(bits));
-  const NormVector<std::uint32_t> rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16,
-                                  quiet = (bits >> 16) | 0x40u;
-  const NormVector<std::uint16_t> narrow = __builtin_convertvector(
-      (bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded, NormVector<std::uint16_t>);
-  if (count == norm_lanes<float>) {
-    __builtin_memcpy(static_cast<void*>(to), &narrow, sizeof(narrow));
-    return;
-  }
-  std::uint16_t padded[norm_lanes<float>];
-  __builtin_memcpy(padded, &narrow, sizeof(narrow));
-  for (int i = 0; i < count; ++i) to[i].bits = padded[i];
-}
-
-template <typename Sum>
-inline int block_lanes(int channels, int first) {
-  return channels - first < norm_lanes<Sum> ? channels - first : norm_lanes<Sum>;
-}
 
 template <typename Real>
 void moments(const Real* x, Accurate<Real>* mean, Accurate<Real>* squares, std::ptrdiff_t begin,
              std::ptrdiff_t end, int channels) {
   using Sum = Accurate<Real>;
-  for (int first = 0; first < channels; first += norm_lanes<Sum>) {
+  for (int first = 0; first < channels; first += channel_lanes<Sum>) {
     const int count = block_lanes<Sum>(channels, first);
-    NormVector<Sum> value, total{}, rest{}, spread{};
+    ChannelVector<Sum> value, total{}, rest{}, spread{};
     for (std::ptrdiff_t row = begin; row < end; ++row) {
       load(value, x + row * channels + first, count);
       total += value;
     }
-    const NormVector<Sum> middle = total / Sum(end - begin);
+    const ChannelVector<Sum> middle = total / Sum(end - begin);
     for (std::ptrdiff_t row = begin; row < end; ++row) {
       load(value, x + row * channels + first, count);
       rest += value - middle;
@@ -105,9 +35,9 @@ void scale_and_shift(const Real* x, const Accurate<Real>* scale, const Accurate<
                      const Real* addend, bool relu, Real* out, std::ptrdiff_t begin, std::ptrdiff_t end,
                      int channels) {
   using Sum = Accurate<Real>;
-  for (int first = 0; first < channels; first += norm_lanes<Sum>) {
+  for (int first = 0; first < channels; first += channel_lanes<Sum>) {
     const int count = block_lanes<Sum>(channels, first);
-    NormVector<Sum> by, plus, value, other{};
+    ChannelVector<Sum> by, plus, value, other{};
     load(by, scale + first, count);
     load(plus, shift + first, count);
     for (std::ptrdiff_t row = begin; row < end; ++row) {
@@ -118,7 +48,7 @@ void scale_and_shift(const Real* x, const Accurate<Real>* scale, const Accurate<
         load(other, addend + at, count);
         value += other;
       }
-      if (relu) value = value < Sum(0) ? NormVector<Sum>{} : value;
+      if (relu) value = value < Sum(0) ? ChannelVector<Sum>{} : value;
       store(out + at, value, count);
     }
   }
@@ -129,9 +59,9 @@ void gradient_sums(const Real* x, const Accurate<Real>* mean, const Real* out, R
                    const Real* d_also, Accurate<Real>* sum, Accurate<Real>* dot, std::ptrdiff_t begin,
                    std::ptrdiff_t end, int channels) {
   using Sum = Accurate<Real>;
-  for (int first = 0; first < channels; first += norm_lanes<Sum>) {
+  for (int first = 0; first < channels; first += channel_lanes<Sum>) {
     const int count = block_lanes<Sum>(channels, first);
-    NormVector<Sum> middle, value, gradient, other, total{}, product{};
+    ChannelVector<Sum> middle, value, gradient, other, total{}, product{};
     load(middle, mean + first, count);
     for (std::ptrdiff_t row = begin; row < end; ++row) {
       const std::ptrdiff_t at = row * channels + first;
@@ -142,7 +72,7 @@ void gradient_sums(const Real* x, const Accurate<Real>* mean, const Real* out, R
       }
       if (out) {
         load(other, out + at, count);
-        gradient = other > Sum(0) ? gradient : NormVector<Sum>{};
+        gradient = other > Sum(0) ? gradient : ChannelVector<Sum>{};
       }
       if (out || d_also) store(d_out + at, gradient, count);
       load(value, x + at, count);
@@ -159,9 +89,9 @@ void gradient(const Real* x, const Real* g, const Accurate<Real>* mean, const Ac
               const Accurate<Real>* by_x, const Accurate<Real>* constant, Real* d_x, std::ptrdiff_t begin,
               std::ptrdiff_t end, int channels) {
   using Sum = Accurate<Real>;
-  for (int first = 0; first < channels; first += norm_lanes<Sum>) {
+  for (int first = 0; first < channels; first += channel_lanes<Sum>) {
     const int count = block_lanes<Sum>(channels, first);
-    NormVector<Sum> middle, from_g, from_x, plus, value, d;
+    ChannelVector<Sum> middle, from_g, from_x, plus, value, d;
     load(middle, mean + first, count);
     load(from_g, by_g + first, count);
     load(from_x, by_x + first, count);

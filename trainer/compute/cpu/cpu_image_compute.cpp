@@ -59,7 +59,7 @@ void for_every_second_pixel(std::ptrdiff_t image, int height, int width, F&& f) 
 
 template <typename Real>
 CpuImageCompute<Real>::CpuImageCompute(Compute<Real>& compute, const Kernels<Real>& kernels, bool use_dnnl)
-    : threads_(compute.threads()), kernels_(kernels) {
+    : compute_(compute), threads_(compute.threads()), kernels_(kernels) {
   if (use_dnnl) convolution_ = dnnl_convolution(static_cast<const Real*>(nullptr));
   if (!convolution_) convolution_ = std::make_unique<UnfoldedConvolution<Real>>(compute);
 }
@@ -67,19 +67,60 @@ CpuImageCompute<Real>::CpuImageCompute(Compute<Real>& compute, const Kernels<Rea
 template <typename Real>
 void CpuImageCompute<Real>::convolve(const ConvolutionShape& shape, const Real* images, const Real* weight,
                                      const Real* bias, Real* out) {
+  if (is_product(shape)) {
+    const int rows = shape.batch * shape.height * shape.width;
+    return compute_.matmul({rows, shape.out, shape.in, false, true, bias != nullptr, false}, images, weight,
+                           bias, out);
+  }
   convolution_->forward(shape, images, weight, bias, out);
 }
 
 template <typename Real>
 void CpuImageCompute<Real>::convolve_backward_images(const ConvolutionShape& shape, const Real* d_out,
                                                      const Real* weight, Real* d_images) {
+  if (is_product(shape)) {
+    const int rows = shape.batch * shape.height * shape.width;
+    return compute_.matmul({rows, shape.in, shape.out, false, false, false, false}, d_out, weight, nullptr,
+                           d_images);
+  }
   convolution_->backward_images(shape, d_out, weight, d_images);
 }
 
 template <typename Real>
 void CpuImageCompute<Real>::convolve_backward_weight(const ConvolutionShape& shape, const Real* images,
                                                      const Real* d_out, Sum* d_weight, Sum* d_bias) {
+  if (is_product(shape)) {
+    const int rows = shape.batch * shape.height * shape.width;
+    return compute_.weight_gradient(rows, shape.in, shape.out, images, d_out, d_weight, d_bias);
+  }
+  if (is_small_depthwise(shape) && d_bias == nullptr)
+    return small_depthwise_weight(shape, images, d_out, d_weight);
   convolution_->backward_weight(shape, images, d_out, d_weight, d_bias);
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::small_depthwise_weight(const ConvolutionShape& s, const Real* images,
+                                                   const Real* d_out, Sum* d_weight) {
+  constexpr std::size_t group = 8;  // images; fixed, so that sums do not depend on the number of threads
+  const auto batch = static_cast<std::size_t>(s.batch), places = std::size_t{9},
+             channels = static_cast<std::size_t>(s.in), in = s.in_pixels() * channels,
+             out = s.out_pixels() * channels, groups = (batch + group - 1) / group;
+  if (partial_.size() < groups * places * channels) partial_ = Arena<Sum>(groups * places * channels);
+  parallel_for(threads_, groups, 1, batch * out * places, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      kernels_.depthwise.weight(s, images + i * group * in, d_out + i * group * out,
+                                static_cast<int>(std::min(group, batch - i * group)),
+                                partial_.data() + i * places * channels);
+    }
+  });
+  for (std::size_t channel = 0; channel < channels; ++channel) {
+    for (std::size_t place = 0; place < places; ++place) {
+      Sum sum = 0;
+      for (std::size_t i = 0; i < groups; ++i)
+        sum += partial_.data()[(i * places + place) * channels + channel];
+      d_weight[channel * places + place] = sum;
+    }
+  }
 }
 
 template <typename Real>

@@ -55,6 +55,19 @@ class CpuImageCompute final : public ImageCompute<Real> {
   template <typename F>
   void for_row_blocks(std::size_t rows, int channels, F&& f);
 
+  /// Whether a convolution is a matrix product of pixels and channels.
+  static bool is_product(const ConvolutionShape& shape) {
+    return shape.window == 1 && shape.stride == 1 && shape.padding == 0 && shape.groups == 1;
+  }
+
+  /// Whether oneDNN 2.6 has no depthwise primitive for the weights' gradient, and takes ten times as long.
+  static bool is_small_depthwise(const ConvolutionShape& shape) {
+    return shape.groups > 1 && shape.window == 3 && shape.out_width() < 4;
+  }
+  void small_depthwise_weight(const ConvolutionShape& shape, const Real* images, const Real* d_out,
+                              Sum* d_weight);
+
+  Compute<Real>& compute_;
   int threads_;
   const Kernels<Real>& kernels_;
   std::unique_ptr<Convolution<Real>> convolution_;

@@ -14,13 +14,13 @@ struct DnnlConvolutionOperands {
 
 inline dnnl::convolution_forward::primitive_desc describe_forward(const dnnl::engine& engine,
                                                                   const DnnlConvolutionOperands& o) {
-  using Forward = dnnl::convolution_forward;
   constexpr auto training = dnnl::prop_kind::forward_training;
   constexpr auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
   return {engine, training, direct, o.images, o.weight, o.bias, o.out, o.strides, o.padding, o.padding};
 #else
-  return {Forward::desc(training, direct, o.images, o.weight, o.bias, o.out, o.strides, o.padding, o.padding),
+  return {dnnl::convolution_forward::desc(training, direct, o.images, o.weight, o.bias, o.out, o.strides,
+                                          o.padding, o.padding),
           engine};
 #endif
 }
@@ -28,26 +28,26 @@ inline dnnl::convolution_forward::primitive_desc describe_forward(const dnnl::en
 inline dnnl::convolution_backward_data::primitive_desc describe_backward_images(
     const dnnl::engine& engine, const DnnlConvolutionOperands& o,
     const dnnl::convolution_forward::primitive_desc& forward) {
-  using Backward = dnnl::convolution_backward_data;
   constexpr auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
   return {engine, direct, o.images, o.weight, o.out, o.strides, o.padding, o.padding, forward};
 #else
-  return {Backward::desc(direct, o.images, o.weight, o.out, o.strides, o.padding, o.padding), engine,
-          forward};
+  return {dnnl::convolution_backward_data::desc(direct, o.images, o.weight, o.out, o.strides, o.padding,
+                                                o.padding),
+          engine, forward};
 #endif
 }
 
 inline dnnl::convolution_backward_weights::primitive_desc describe_backward_weight(
     const dnnl::engine& engine, const DnnlConvolutionOperands& o,
     const dnnl::convolution_forward::primitive_desc& forward) {
-  using Backward = dnnl::convolution_backward_weights;
   constexpr auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
   return {engine, direct, o.images, o.weight, o.bias, o.out, o.strides, o.padding, o.padding, forward};
 #else
-  return {Backward::desc(direct, o.images, o.weight, o.bias, o.out, o.strides, o.padding, o.padding), engine,
-          forward};
+  return {dnnl::convolution_backward_weights::desc(direct, o.images, o.weight, o.bias, o.out, o.strides,
+                                                   o.padding, o.padding),
+          engine, forward};
 #endif
 }
 

@@ -16,6 +16,9 @@
   extern const BatchNormKernels<float> float_batch_norm;       \
   extern const BatchNormKernels<double> double_batch_norm;     \
   extern const BatchNormKernels<bfloat16> bfloat16_batch_norm; \
+  extern const DepthwiseKernels<float> float_depthwise;        \
+  extern const DepthwiseKernels<double> double_depthwise;      \
+  extern const DepthwiseKernels<bfloat16> bfloat16_depthwise;  \
   extern const PoolKernels<float> float_pool;                  \
   extern const PoolKernels<double> double_pool;                \
   extern const PoolKernels<bfloat16> bfloat16_pool;            \

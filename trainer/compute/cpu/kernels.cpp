@@ -25,7 +25,7 @@ namespace {
 #define MUSTER_KERNEL_TABLE(set, real, accurate)                                             \
   {                                                                                          \
 #set, set::real##_rows, set::real##_attention, set::real##_batch_norm, set::real##_pool, \
-        set::accurate##_matmul, set::accurate##_update                                       \
+        set::real##_depthwise, set::accurate##_matmul, set::accurate##_update                \
   }
 
 template <typename Real>

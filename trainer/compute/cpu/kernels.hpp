@@ -53,6 +53,14 @@ struct BatchNormKernels {
                    std::ptrdiff_t begin, std::ptrdiff_t end, int channels);
 };
 
+template <typename Real>
+struct DepthwiseKernels {
+  /// sums [place in the window, channel] = the gradient of a depthwise convolution's weights over `images`
+  /// images. Windows are 3 x 3.
+  void (*weight)(const ConvolutionShape& shape, const Real* image, const Real* d_out, int images,
+                 Accurate<Real>* sums);
+};
+
 /// Max pooling of one image; ImageCompute documents it.
 template <typename Real>
 struct PoolKernels {
@@ -98,6 +106,7 @@ struct Kernels {
   AttentionKernels<Real> attention;
   BatchNormKernels<Real> batch_norm;
   PoolKernels<Real> pool;
+  DepthwiseKernels<Real> depthwise;
   MatmulKernels<Accurate<Real>> matmul;
   UpdateKernels<Accurate<Real>> update;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Max pooling of one image; compiled once per instruction set (see kernels.hpp). oneDNN's drops NaN.
-#include "compute/cpu/bfloat16_convert.hpp"
+#include "compute/cpu/channel_vector.hpp"
 #include "compute/cpu/kernel_dispatch.hpp"
 
 namespace {
@@ -23,29 +23,71 @@ inline void for_each_place(const PoolShape& s, int y, int x, F&& f) {
   }
 }
 
+/// Places in a window of as many channels as a vector has.
+template <typename Sum>
+struct PlaceBytes {
+  typedef std::uint8_t type __attribute__((vector_size(channel_lanes<Sum>)));
+};
+
+/// How many channels to read or write at once: a whole vector where that stays within `size` elements, even
+/// if the pixel has fewer channels, because part of a vector takes longer.
+template <typename Sum>
+inline int whole_lanes(int count, std::ptrdiff_t at, std::ptrdiff_t size) {
+  return at + channel_lanes<Sum> <= size ? channel_lanes<Sum> : count;
+}
+
+template <typename Sum>
+inline void load_places(ChannelVector<Sum>& to, const std::uint8_t* from, int count) {
+  typename PlaceBytes<Sum>::type bytes{};
+  if (count == channel_lanes<Sum>) {
+    __builtin_memcpy(&bytes, from, sizeof(bytes));
+  } else {
+    std::uint8_t padded[channel_lanes<Sum>] = {};
+    for (int i = 0; i < count; ++i) padded[i] = from[i];
+    __builtin_memcpy(&bytes, padded, sizeof(bytes));
+  }
+  to = __builtin_convertvector(bytes, ChannelVector<Sum>);
+}
+
+template <typename Sum>
+inline void store_places(std::uint8_t* to, const ChannelVector<Sum>& from, int count) {
+  const auto bytes = __builtin_convertvector(from, typename PlaceBytes<Sum>::type);
+  if (count == channel_lanes<Sum>) {
+    __builtin_memcpy(to, &bytes, sizeof(bytes));
+    return;
+  }
+  std::uint8_t padded[channel_lanes<Sum>];
+  __builtin_memcpy(padded, &bytes, sizeof(bytes));
+  for (int i = 0; i < count; ++i) to[i] = padded[i];
+}
+
+// A store may reach into the next channels and pixels, whose own values follow.
 template <typename Real>
 void max_pool(const PoolShape& s, const Real* image, Real* out, std::uint8_t* places) {
   using Sum = Accurate<Real>;
   const int channels = s.channels, height = pooled(s, s.height), width = pooled(s, s.width);
+  const std::ptrdiff_t in_size = std::ptrdiff_t{s.height} * s.width * channels,
+                       out_size = std::ptrdiff_t{height} * width * channels;
+  std::ptrdiff_t to = 0;
   for (int y = 0; y < height; ++y) {
-    for (int x = 0; x < width; ++x, out += channels, places += channels) {
-      bool first = true;
-      for_each_place(s, y, x, [&](std::ptrdiff_t pixel, int place) {
-        const Real* from = image + pixel * channels;
-        if (first) {
-          for (int i = 0; i < channels; ++i) out[i] = from[i];
-          for (int i = 0; i < channels; ++i) places[i] = static_cast<std::uint8_t>(place);
-          first = false;
-          return;
-        }
-#pragma omp simd
-        for (int i = 0; i < channels; ++i) {
-          const Sum value = widen(from[i]), best = widen(out[i]);
-          const bool takes = value > best || value != value;
-          store(out[i], takes ? value : best);
-          places[i] = takes ? static_cast<std::uint8_t>(place) : places[i];
-        }
-      });
+    for (int x = 0; x < width; ++x, to += channels) {
+      for (int first = 0; first < channels; first += channel_lanes<Sum>) {
+        const int count = block_lanes<Sum>(channels, first);
+        ChannelVector<Sum> best{}, which{}, value;
+        bool has_best = false;
+        for_each_place(s, y, x, [&](std::ptrdiff_t pixel, int place) {
+          const std::ptrdiff_t from = pixel * channels + first;
+          load(value, image + from, whole_lanes<Sum>(count, from, in_size));
+          const ChannelVector<Sum> here = ChannelVector<Sum>{} + Sum(place);
+          const auto takes = (value > best) | (value != value);
+          best = has_best ? (takes ? value : best) : value;
+          which = has_best ? (takes ? here : which) : here;
+          has_best = true;
+        });
+        const int lanes = whole_lanes<Sum>(count, to + first, out_size);
+        store(out + to + first, best, lanes);
+        store_places<Sum>(places + to + first, which, lanes);
+      }
     }
   }
 }
@@ -54,16 +96,31 @@ template <typename Real>
 void max_pool_backward(const PoolShape& s, const std::uint8_t* places, const Real* d_out, Real* d_image) {
   using Sum = Accurate<Real>;
   const int channels = s.channels, height = pooled(s, s.height), width = pooled(s, s.width);
-  const std::ptrdiff_t size = std::ptrdiff_t{s.height} * s.width * channels;
-  __builtin_memset(static_cast<void*>(d_image), 0, static_cast<std::size_t>(size) * sizeof(Real));
+  const std::ptrdiff_t in_size = std::ptrdiff_t{s.height} * s.width * channels,
+                       out_size = std::ptrdiff_t{height} * width * channels;
+  __builtin_memset(static_cast<void*>(d_image), 0, static_cast<std::size_t>(in_size) * sizeof(Real));
+  Sum numbers[channel_lanes<Sum>];
+  for (int i = 0; i < channel_lanes<Sum>; ++i) numbers[i] = Sum(i);
+  ChannelVector<Sum> lane;
+  __builtin_memcpy(&lane, numbers, sizeof(lane));
+  std::ptrdiff_t from = 0;
   for (int y = 0; y < height; ++y) {
-    for (int x = 0; x < width; ++x, d_out += channels, places += channels) {
-      for_each_place(s, y, x, [&](std::ptrdiff_t pixel, int place) {
-        Real* to = d_image + pixel * channels;
-#pragma omp simd
-        for (int i = 0; i < channels; ++i)
-          store(to[i], widen(to[i]) + (places[i] == place ? widen(d_out[i]) : Sum(0)));
-      });
+    for (int x = 0; x < width; ++x, from += channels) {
+      for (int first = 0; first < channels; first += channel_lanes<Sum>) {
+        const int count = block_lanes<Sum>(channels, first);
+        const int lanes = whole_lanes<Sum>(count, from + first, out_size);
+        ChannelVector<Sum> which, d, value;
+        load_places<Sum>(which, places + from + first, lanes);
+        load(d, d_out + from + first, lanes);
+        d = lane < Sum(count) ? d : ChannelVector<Sum>{};  // nothing for the next pixel's channels
+        for_each_place(s, y, x, [&](std::ptrdiff_t pixel, int place) {
+          const std::ptrdiff_t to = pixel * channels + first;
+          const int to_lanes = whole_lanes<Sum>(count, to, in_size);
+          load(value, d_image + to, to_lanes);
+          value += which == Sum(place) ? d : ChannelVector<Sum>{};
+          store(d_image + to, value, to_lanes);
+        });
+      }
     }
   }
 }

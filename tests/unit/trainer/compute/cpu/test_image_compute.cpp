@@ -104,10 +104,11 @@ void check_convolution(const ConvolutionShape& s, const cpu::CpuCompute<Real>& c
   CHECK(difference(found, y) < bound<Real>());
 }
 
-const ConvolutionShape convolutions[] = {{2, 9, 7, 3, 16, 3, 1, 1, 1},   {2, 9, 7, 16, 32, 3, 2, 1, 1},
-                                         {3, 5, 6, 16, 24, 1, 1, 0, 1},  {2, 6, 5, 20, 8, 1, 2, 0, 1},
-                                         {1, 15, 12, 3, 8, 7, 2, 3, 1},  {2, 12, 12, 1, 10, 5, 1, 0, 1},
-                                         {2, 8, 9, 16, 16, 3, 1, 1, 16}, {2, 9, 7, 24, 24, 3, 2, 1, 24}};
+const ConvolutionShape convolutions[] = {{2, 9, 7, 3, 16, 3, 1, 1, 1},    {2, 9, 7, 16, 32, 3, 2, 1, 1},
+                                         {3, 5, 6, 16, 24, 1, 1, 0, 1},   {2, 6, 5, 20, 8, 1, 2, 0, 1},
+                                         {1, 15, 12, 3, 8, 7, 2, 3, 1},   {2, 12, 12, 1, 10, 5, 1, 0, 1},
+                                         {2, 8, 9, 16, 16, 3, 1, 1, 16},  {2, 9, 7, 24, 24, 3, 2, 1, 24},
+                                         {17, 3, 2, 40, 40, 3, 1, 1, 40}, {9, 4, 3, 20, 20, 3, 2, 1, 20}};
 
 /// Batch normalization by its definition, against the kernels of every instruction set.
 template <typename Real>
@@ -178,6 +179,47 @@ TEMPLATE_TEST_CASE("batch normalization agrees with its definition with every in
     for (const int channels : {8, 10, 16, 40})
       for (const std::size_t rows : {std::size_t{1}, std::size_t{7}, std::size_t{2500}})
         check_batch_norm(*compute.images(), rows, channels);
+  }
+}
+
+TEMPLATE_TEST_CASE("max pooling agrees with its definition with every instruction set", "[image compute]",
+                   double, float, bfloat16) {
+  for (const char* set : {"baseline", "avx2", "avx512"}) {
+    const cpu::Kernels<TestType>* kernels = cpu::find_kernels<TestType>(set);
+    if (kernels == nullptr) continue;
+    cpu::CpuCompute<TestType> compute({2, true, kernels});
+    for (const PoolShape& s : {PoolShape{3, 6, 8, 10, 2, 2, 0}, PoolShape{2, 7, 5, 20, 3, 2, 1},
+                               PoolShape{2, 5, 5, 64, 3, 2, 1}, PoolShape{2, 4, 4, 1, 2, 2, 0}}) {
+      CAPTURE(set, s.channels, s.window);
+      const auto in = static_cast<std::size_t>(s.batch * s.height * s.width * s.channels),
+                 out = static_cast<std::size_t>(s.batch * s.out_height() * s.out_width() * s.channels);
+      const auto x = drawn<TestType>(in, 8), d_out = drawn<TestType>(out, 9);
+      std::vector<double> y(out), d_x(in);
+      for (int n = 0; n < s.batch; ++n)
+        for (int top = 0; top < s.out_height(); ++top)
+          for (int left = 0; left < s.out_width(); ++left)
+            for (int c = 0; c < s.channels; ++c) {
+              std::size_t best = in;
+              for (int place = 0; place < s.window * s.window; ++place) {
+                const int row = top * s.stride - s.padding + place / s.window,
+                          column = left * s.stride - s.padding + place % s.window;
+                if (row < 0 || row >= s.height || column < 0 || column >= s.width) continue;
+                const auto at =
+                    static_cast<std::size_t>(((n * s.height + row) * s.width + column) * s.channels + c);
+                if (best == in || wide(x[at]) > wide(x[best])) best = at;
+              }
+              const auto to = static_cast<std::size_t>(
+                  ((n * s.out_height() + top) * s.out_width() + left) * s.channels + c);
+              y[to] = wide(x[best]);
+              d_x[best] += wide(d_out[to]);
+            }
+      std::vector<TestType> found(out), found_d_x(in);
+      std::vector<std::uint8_t> places(out);
+      compute.images()->max_pool(s, x.data(), found.data(), places.data());
+      CHECK(difference(found, y) == 0);
+      compute.images()->max_pool_backward(s, places.data(), d_out.data(), found_d_x.data());
+      CHECK(difference(found_d_x, d_x) < bound<TestType>());
+    }
   }
 }
 
