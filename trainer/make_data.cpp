@@ -8,10 +8,12 @@
 
 #include "config/option_validators.hpp"
 #include "config/parse_command.hpp"
+#include "data/cifar.hpp"
 #include "data/idx.hpp"
 #include "data/shard.hpp"
 #include "data/synthetic_digits.hpp"
 #include "data/synthetic_language.hpp"
+#include "data/synthetic_shapes.hpp"
 #include "files/output_file.hpp"
 #include "muster/error.hpp"
 
@@ -23,6 +25,12 @@ namespace fs = std::filesystem;
 struct DigitOptions {
   std::string output = "digits";
   int training = 60'000, held_out = 10'000;
+  std::uint64_t seed = 1;
+};
+
+struct CifarOptions {
+  std::string output = "cifar";
+  int training = 50'000, held_out = 10'000, classes = 10;
   std::uint64_t seed = 1;
 };
 
@@ -72,6 +80,38 @@ void write_digits(const DigitOptions& o) {
   fmt::print("{}: {} drawn digits to train on, {} to validate with, in MNIST's four files\n", o.output,
              o.training, o.held_out);
   fmt::print("train: muster-train --model=mnist-cnn --data {}\n", o.output);
+}
+
+/// Writes images [begin, end) of a stream.
+void write_shapes(const fs::path& path, const CifarOptions& o, std::uint64_t stream, int begin, int end) {
+  OutputFile file(path);
+  for (int image = begin; image < end; ++image) {
+    const auto drawn = data::draw_shape(o.seed, stream, static_cast<std::uint64_t>(image), o.classes);
+    // CIFAR-100's coarse label comes first: here each is five fine ones.
+    const std::uint8_t labels[] = {static_cast<std::uint8_t>(drawn.label / 5), drawn.label};
+    const std::size_t label_bytes = o.classes == 100 ? 2 : 1;
+    file.write(labels + (2 - label_bytes), label_bytes);
+    file.write(drawn.planes.data(), drawn.planes.size());
+  }
+  file.commit();
+}
+
+void write_cifar(const CifarOptions& o) {
+  const data::CifarFormat& format = o.classes == 100 ? data::cifar100() : data::cifar10();
+  const int files = static_cast<int>(format.training.size());
+  std::vector<fs::path> paths;
+  for (const char* name : format.training) paths.push_back(new_file(o.output, name));
+  const fs::path held_out = new_file(o.output, format.held_out);
+  for (int file = 0; file < files; ++file) {
+    const auto first = [&](int number) {
+      return static_cast<int>(std::int64_t{o.training} * number / files);
+    };
+    write_shapes(paths[static_cast<std::size_t>(file)], o, 1, first(file), first(file + 1));
+  }
+  write_shapes(held_out, o, 2, 0, o.held_out);
+  fmt::print("{}: {} drawn shapes to train on, {} to validate with, in CIFAR-{}'s files\n", o.output,
+             o.training, o.held_out, o.classes);
+  fmt::print("train: muster-train --model=resnet20 --data {}\n", o.output);
 }
 
 void write_text(const LanguageOptions& o, std::span<const compute::Token> tokens) {
@@ -125,6 +165,23 @@ void add_digits(CLI::App& app, DigitOptions& o) {
       ->capture_default_str();
 }
 
+void add_cifar(CLI::App& app, CifarOptions& o) {
+  app.add_option("--output", o.output, "Folder for the files; created")->capture_default_str();
+  app.add_option("--train", o.training, "Images to train on")
+      ->check(integer(5, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--held-out", o.held_out, "Images to validate with")
+      ->check(integer(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--classes", o.classes,
+                 "10: the shape, in CIFAR-10's files; 100: shape and colour, in CIFAR-100's")
+      ->check(CLI::IsMember({10, 100}))
+      ->capture_default_str();
+  app.add_option("--seed", o.seed, "Seed; another one gives other images")
+      ->check(integer(std::uint64_t{0}, ~std::uint64_t{0}).description(""))
+      ->capture_default_str();
+}
+
 void add_language(CLI::App& app, LanguageOptions& o) {
   app.add_option("--output", o.output, "Folder for the text or the shards; created")->capture_default_str();
   app.add_option("--format", o.format,
@@ -150,16 +207,21 @@ void add_language(CLI::App& app, LanguageOptions& o) {
 int make_data(int argc, const char* const* argv) {
   CLI::App app("Generates training data, the same for the same options.", "muster-train make-data");
   DigitOptions digits;
+  CifarOptions cifar;
   LanguageOptions language;
   CLI::App* digits_app =
       app.add_subcommand("digits", "Synthetic digits as MNIST's four IDX files, for --model=mnist-cnn");
+  CLI::App* cifar_app =
+      app.add_subcommand("cifar", "Coloured shapes as CIFAR's binary files, for --model=resnet20 and others");
   CLI::App* language_app = app.add_subcommand(
       "language", "A synthetic language with a known entropy rate, which is the least possible loss");
   app.require_subcommand(1);
   add_digits(*digits_app, digits);
+  add_cifar(*cifar_app, cifar);
   add_language(*language_app, language);
   if (!parse_command(app, argc, argv)) return 0;
   if (*digits_app) write_digits(digits);
+  if (*cifar_app) write_cifar(cifar);
   if (*language_app) write_language(language);
   return 0;
 }

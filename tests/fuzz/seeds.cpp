@@ -209,6 +209,11 @@ void seed_training_data() {
   seed("fuzz_shard", "three", shard);
   shard[1025] = 0xff;
   seed("fuzz_shard", "large_token", shard);
+  Bytes records(1 + 2 * 3073, 7);
+  seed("fuzz_cifar", "ten", records);
+  records.resize(1 + 2 * 3074, 7);
+  records[0] = 1;
+  seed("fuzz_cifar", "hundred", records);
   seed("fuzz_idx", "images", Bytes{2, 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 7, 9});
   seed("fuzz_idx", "labels", Bytes{0, 0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 3});
 }

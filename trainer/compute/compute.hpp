@@ -7,6 +7,7 @@
 #include <string>
 
 #include "compute/autotuner.hpp"
+#include "compute/image_compute.hpp"
 #include "compute/memory.hpp"
 #include "compute/precision.hpp"
 #include "compute/step_outcome.hpp"
@@ -129,6 +130,9 @@ class UpdateCompute {
 template <typename Real>
 class Compute : public UpdateCompute<Accurate<Real>> {
  public:
+  /// The operations of image models. Null: this device has none.
+  virtual ImageCompute<Real>* images() { return nullptr; }
+
   virtual void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) = 0;
   /// The gradient of out[rows, to] = input[rows, from]·weight^T + bias: overwrites d_weight[to, from] =
   /// d_out^T·input and, unless it is null, d_bias[to], the sum of d_out's rows.

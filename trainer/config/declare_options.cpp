@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "config/option_validators.hpp"
+#include "models/named_network.hpp"
 
 namespace muster {
 namespace {
@@ -48,9 +49,11 @@ CLI::Validator below_one() {
 
 void add_data_options(CLI::App& app, Options& o) {
   app.option_defaults()->group("Data");
-  add_option(app, "--data", o.data,
-             "Text, whose tokens are its bytes, or token shards (.bin) as llm.c writes them: a file, a "
-             "folder, or a comma list of files and patterns; for mnist-cnn the folder of MNIST's four files");
+  add_option(
+      app, "--data", o.data,
+      "Text, whose tokens are its bytes, or token shards (.bin) as llm.c writes them: a file, a "
+      "folder, or a comma list of files and patterns; for mnist-cnn the folder of MNIST's four files, for "
+      "other networks on images that of CIFAR-10's or CIFAR-100's binary files");
   add_option(app, "--validation-fraction", o.validation_fraction,
              "Part of the data, at its end, that is held out; 0: none. Shards named _val_ are held out "
              "instead")
@@ -60,12 +63,20 @@ void add_data_options(CLI::App& app, Options& o) {
       ->check(integer(std::int64_t{0}, max_steps));
 }
 
+std::vector<std::string> model_names() {
+  std::vector<std::string> names{"small", "gpt2-124M", "gpt2-350M", "gpt2-774M", "gpt2-1558M"};
+  const auto& images = models::image_network_names();
+  names.insert(names.end(), images.begin(), images.end());
+  return names;
+}
+
 void add_model_options(CLI::App& app, Options& o) {
   app.option_defaults()->group("Model");
   add_option(app, "--model", o.model_name,
              "A GPT: small (4 layers, 2 heads, width 128, context 64, vocabulary 256) or a size of GPT-2's "
-             "(context 1024, vocabulary 50257); or Horovod's example network for MNIST's files")
-      ->check(CLI::IsMember({"small", "gpt2-124M", "gpt2-350M", "gpt2-774M", "gpt2-1558M", "mnist-cnn"}));
+             "(context 1024, vocabulary 50257); Horovod's example network for MNIST's files; or a residual "
+             "network or MobileNet for CIFAR's files")
+      ->check(CLI::IsMember(model_names()));
   add_option(app, "--init-from", o.init_from,
              "Start from trained weights instead of random ones, and take their sizes: a checkpoint, a "
              "Hugging Face folder of a GPT-2, or llm.c's .bin")
@@ -81,6 +92,14 @@ void add_model_options(CLI::App& app, Options& o) {
   add_option(app, "--vocabulary", o.shape.vocabulary,
              "Vocabulary size: every token is below it; a text's tokens are its bytes")
       ->check(integer(2, compute::most_tokens_in_vocabulary));
+  add_option(app, "--width-multiplier", o.width_multiplier, "Multiplies the channels of mobilenet-v1")
+      ->check(number("from 0.1 to 4", [](double width) { return width >= 0.1 && width <= 4; }));
+  add_option(
+      app, "--image-size", o.image_size,
+      "Pixels in each direction that images are scaled to, for resnet and mobilenet; 0: those of the data")
+      ->check(integer(0, 512));
+  add_switch(app, "augment", o.augment,
+             "Crop CIFAR's images to train on at random, with 4 pixels around them, and mirror half of them");
 }
 
 void add_training_options(CLI::App& app, Options& o) {
@@ -151,6 +170,8 @@ void add_training_options(CLI::App& app, Options& o) {
   add_switch(app, "recompute", o.recompute,
              "Keep only the input of each layer of a GPT and compute the rest again in the backward pass "
              "(activation checkpointing): the same bits, less memory, about a third more time");
+  add_switch(app, "sync-batch-norm", o.sync_batch_norm,
+             "Normalize batches by the statistics of all ranks' samples together, not of each rank's own");
   add_option(app, "--stop-after-skipped", o.stop_after_skipped,
              "End the run after this many updates in a row were skipped because loss or gradients were not "
              "finite")

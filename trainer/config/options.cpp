@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "models/named_network.hpp"
 #include "muster/error.hpp"
 #include "text/plural.hpp"
 #include "weights/weight_source.hpp"
@@ -133,6 +134,14 @@ void refuse_other_kinds(const Options& o) {
                       describe_setting(o, "steps", o.steps)));
 }
 
+/// Batch normalization needs more samples at once than a GPT: the batch of He et al., arXiv 1512.03385, and
+/// its quarters as chunks.
+void choose_batch(Options& o) {
+  if (!models::has_batch_norm(o.model_name)) return;
+  if (!o.origins.contains("batch")) o.batch = 128;
+  if (o.deterministic && !o.origins.contains("chunk")) o.chunk = 32;
+}
+
 void refuse_ineffective_settings(const Options& o) {
   const Options defaults;
   const auto check = [&o](const char* name, const auto& value, const auto& unset, bool has_effect,
@@ -148,6 +157,17 @@ void refuse_ineffective_settings(const Options& o) {
         " has no effect with --deterministic, which computes a --chunk at once: leave it out");
   check("threads", o.threads, defaults.threads, o.device != Device::cuda,
         " has no effect with --device=cuda: leave it out");
+  const bool on_images = models::has_batch_norm(o.model_name);
+  check("width-multiplier", o.width_multiplier, defaults.width_multiplier, o.model_name == "mobilenet-v1",
+        " has a meaning with --model=mobilenet-v1 only: leave it out");
+  const std::string no_images = " has no effect with " + o.model_name + ": leave it out";
+  check("image-size", o.image_size, defaults.image_size, on_images, no_images);
+  check("augment", o.augment, defaults.augment, on_images, no_images);
+  check("sync-batch-norm", o.sync_batch_norm, false, on_images, no_images);
+  check("sync-batch-norm", o.sync_batch_norm, false, o.micro_batch == 0,
+        " contradicts --micro-batch, of which ranks may have different numbers: leave one of them out");
+  check("sync-batch-norm", o.sync_batch_norm, false, !o.deterministic,
+        " contradicts --deterministic, which normalizes each chunk by itself: leave one of them out");
   const bool files_decide = !models::gpt_preset(o.model_name);
   const std::string decided =
       fmt::format(" has no effect with {}, whose files say what is held out: leave it out", o.model_name);
@@ -169,6 +189,7 @@ void finalize_options(Options& o) {
   choose_model(o);
   choose_learning_rate(o);
   choose_optimizer(o);
+  choose_batch(o);
   require(o.model.width % o.model.heads == 0,
           fmt::format("--width {} cannot be divided into --heads {} of equal width", o.model.width,
                       o.model.heads));
@@ -211,6 +232,7 @@ std::vector<std::string> setting_warnings(const Options& o, int ranks, std::uint
                     o.steps, schedule.at(o.steps - 1)));
   }
   if (o.shard_optimizer && ranks == 1) warnings.emplace_back("--shard-optimizer has no effect on 1 rank");
+  if (o.sync_batch_norm && ranks == 1) warnings.emplace_back("--sync-batch-norm has no effect on 1 rank");
   const int chunks = (o.batch - 1) / o.chunk + 1;
   if (o.deterministic && chunks < ranks) {
     warnings.push_back(

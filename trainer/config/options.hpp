@@ -31,6 +31,10 @@ struct Options {
   std::string init_from;    ///< trained weights to start from (weights::open_weights()); empty: none
   models::GptConfig model;  ///< for a GPT: the named size with `shape` applied, or that of init_from
 
+  double width_multiplier = 1;  ///< of mobilenet-v1
+  int image_size = 0;           ///< pixels in each direction; 0: those of the data
+  bool augment = true;          ///< crop and mirror coloured images
+
   int batch = 12;
   std::int64_t steps = 2000;
   double learning_rate = 3e-3, min_learning_rate = 1e-4;
@@ -50,6 +54,7 @@ struct Options {
   int micro_batch = 0;  ///< 0: a rank computes all its samples at once
   bool shard_optimizer = false;
   bool recompute = false;  ///< see models::Gpt
+  bool sync_batch_norm = false;
 
   std::string output = "muster-run";
   std::string resume = "auto";

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "compute/token.hpp"
+#include "data/image_source.hpp"
 #include "data/mapped_file.hpp"
 
 namespace muster::data {
@@ -27,20 +27,20 @@ std::vector<std::uint64_t> idx_extents(std::span<const std::uint8_t> content, st
 void write_idx(const std::filesystem::path& path, std::span<const std::uint32_t> extents,
                std::span<const std::uint8_t> bytes);
 
-/// Memory-mapped images of one size with their labels. Reading is thread-safe.
-class LabelledImages {
+/// Memory-mapped gray images of one size with their labels.
+class LabelledImages final : public ImageSource {
  public:
   /// @throws muster::Error(ErrorCode::usage): as idx_extents(), images that are not side x side pixels,
   /// another number of labels than images, a label that is not below `classes`, no image.
   static LabelledImages read(const std::filesystem::path& images, const std::filesystem::path& labels,
                              std::uint64_t side, int classes);
 
-  std::uint64_t count() const noexcept { return labels_.size(); }
-  std::span<const std::uint8_t> pixels(std::uint64_t image) const noexcept {
+  std::uint64_t count() const noexcept override { return labels_.size(); }
+  std::span<const std::uint8_t> planes(std::uint64_t image) const noexcept override {
     return pixels_.subspan(image * image_size_, image_size_);
   }
-  compute::Token label(std::uint64_t image) const noexcept { return labels_[image]; }
-  std::uint64_t fingerprint(std::uint64_t seed) const noexcept;
+  compute::Token label(std::uint64_t image) const noexcept override { return labels_[image]; }
+  std::uint64_t fingerprint(std::uint64_t seed) const noexcept override;
 
  private:
   std::shared_ptr<const MappedFile> image_file_, label_file_;
@@ -48,16 +48,14 @@ class LabelledImages {
   std::uint64_t image_size_ = 0;
 };
 
-/// The content of MNIST's four files.
+/// MNIST's four files.
 struct ImageSet {
   /// MNIST's file names: training images and labels, validation images and labels.
   static constexpr std::array<const char*, 4> names{"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                                     "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
   /// @throws muster::Error(ErrorCode::usage): a missing file (the message says when only the packed file
   /// exists), or as LabelledImages::read().
-  static ImageSet read(const std::filesystem::path& folder, std::uint64_t side, int classes);
-
-  LabelledImages training, held_out;
+  static LabelledSet read(const std::filesystem::path& folder, int side, int classes);
 };
 
 }  // namespace muster::data

@@ -4,12 +4,6 @@
 #include "models/linear.hpp"
 
 namespace muster::models {
-namespace {
-
-constexpr int tensors_before_layers = 2, tensors_per_layer = 12;
-
-}  // namespace
-
 template <typename Real>
 Gpt<Real>::Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra,
                bool recompute)

@@ -23,6 +23,8 @@ struct GptConfig {
 /// tanh, output layer tied to the token embedding, deviation 0.02 and 0.02 / sqrt(2 * layers) for projections
 /// back into the residual stream. Linear weights are [out, in].
 TensorTable gpt_tensors(const GptConfig& config);
+/// Its tensors before those of the layers, and those of each layer.
+inline constexpr std::size_t tensors_before_layers = 2, tensors_per_layer = 12;
 
 /// Floating-point operations of one training step per token: 6 per matrix parameter and 12 * layers * width *
 /// context for attention (Kaplan et al., arXiv 2001.08361, section 2.1, with the attention term of PaLM,

@@ -11,7 +11,6 @@ namespace {
 constexpr int rows_at_once = 128;
 /// Up to so many rows, a product that reads each weight once beats one that packs them first.
 constexpr int few_rows = 8;
-constexpr std::size_t tensors_before_layers = 2, tensors_per_layer = 12;
 
 /// A layer's tensors, by their place in gpt_tensors().
 enum LayerTensor : std::size_t {

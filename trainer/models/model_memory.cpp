@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "models/mnist_cnn.hpp"
+#include "models/gradient_plan.hpp"
 
 namespace muster::models {
 namespace {
@@ -62,22 +62,20 @@ MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std:
   return segments;
 }
 
-MemorySegments mnist_cnn_memory(std::uint64_t max_batch, std::size_t real_bytes, std::size_t extra) {
+MemorySegments conv_net_memory(const ImageNetwork& network, std::uint64_t max_batch, std::size_t real_bytes,
+                               std::size_t extra) {
   const Blocks reals(real_bytes);
-  // Images of 28 x 28, windows of 5 x 5: 24 x 24 positions and 10 channels, pooled to 12 x 12; then 8 x 8
-  // positions and 20 channels, pooled to 4 x 4.
-  const std::uint64_t positions1 = max_batch * 576, positions2 = max_batch * 64,
-                      hidden = MnistCnn<float>::hidden;
+  std::uint64_t outputs = 0, gradients = 0, places = 0;
+  for (std::size_t i = 1; i < network.layers.size(); ++i) {
+    const std::uint64_t elements = max_batch * network.layers[i].out.elements();
+    outputs += reals(elements);
+    if (network.layers[i].kind == LayerKind::max_pool) places += Blocks(1)(elements);
+  }
+  for (const std::size_t elements : GradientPlan(network).buffers) gradients += reals(max_batch * elements);
   MemorySegments segments;
-  add_tensors(segments, mnist_cnn_tensors(), real_bytes, extra);
-  add_activations(segments, "unfolded images", reals(positions1 * 25) + reals(positions2 * 250));
-  add_activations(segments, "convolutions", reals(positions1 * 10) + reals(positions2 * 20));
-  add_activations(segments, "pooling", reals(positions1 / 4 * 10) + reals(positions2 / 4 * 20));
-  add_activations(segments, "linear layers", reals(max_batch * hidden, 2));
-  add_activations(segments, "logits", reals(max_batch * MnistCnn<float>::classes));
-  add_activations(segments, "activation gradients",
-                  reals(positions1 * 10) + reals(positions1 / 4 * 10) + reals(positions2 * 250) +
-                      reals(positions2 * 20) + reals(positions2 / 4 * 20) + reals(max_batch * hidden));
+  add_tensors(segments, network.table, real_bytes, extra);
+  add_activations(segments, "layer outputs", outputs + places);
+  add_activations(segments, "activation gradients", gradients);
   return segments;
 }
 

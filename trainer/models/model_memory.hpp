@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "models/gpt.hpp"
+#include "models/image_network.hpp"
 #include "models/memory_segment.hpp"
 
 namespace muster::models {
@@ -15,7 +16,8 @@ namespace muster::models {
 MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std::size_t real_bytes,
                           std::size_t extra = 0, bool recompute = false);
 
-/// Memory of an MnistCnn for `max_batch` images.
-MemorySegments mnist_cnn_memory(std::uint64_t max_batch, std::size_t real_bytes, std::size_t extra = 0);
+/// Memory of a ConvNet for `max_batch` images.
+MemorySegments conv_net_memory(const ImageNetwork& network, std::uint64_t max_batch, std::size_t real_bytes,
+                               std::size_t extra = 0);
 
 }  // namespace muster::models

@@ -58,6 +58,17 @@ void ModelTensors<Real>::round_parameters(compute::UpdateCompute<Real>& compute)
 }
 
 template <typename Real>
+void ModelTensors<Real>::update_statistics() {
+  for (std::size_t i = 0; i < table_.tensors.size(); ++i) {
+    if (table_.tensors[i].is_trained) continue;
+    Real* statistic = parameter(i);
+    const Real* batch = gradient(i);
+    for (std::size_t j = 0; j < table_.tensors[i].count; ++j)
+      statistic[j] = Real(1 - statistic_momentum) * statistic[j] + Real(statistic_momentum) * batch[j];
+  }
+}
+
+template <typename Real>
 compute::Arena<Real> Layout<Real>::allocate(compute::Memory& memory) const {
   std::size_t total = 0;
   for (const auto& [pointer, count] : blocks_) total += compute::aligned_count<Real>(count);
@@ -75,5 +86,6 @@ template class ModelTensors<double>;
 template class Layout<float>;
 template class Layout<double>;
 template class Layout<bfloat16>;
+template class Layout<std::uint8_t>;
 
 }  // namespace muster::models

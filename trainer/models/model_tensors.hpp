@@ -13,6 +13,9 @@
 
 namespace muster::models {
 
+/// Share of a batch in the running statistics, as in PyTorch.
+inline constexpr double statistic_momentum = 0.1;
+
 /// A model's parameters and gradients, each in one block of memory laid out by the same table. For a model
 /// that computes in bfloat16 (Real = compute::Accurate<bfloat16>) also the parameters rounded to bfloat16.
 template <typename Real>
@@ -49,6 +52,9 @@ class ModelTensors {
   /// Overwrites the parameters with initial values, which are equal for equal seeds on every machine. Call
   /// round_parameters() afterwards.
   void initialize(std::uint64_t seed);
+  /// Moves every statistic towards its gradient, which must be the sum over all chunks and ranks: statistic =
+  /// 0.9 statistic + 0.1 gradient. On host memory only.
+  void update_statistics();
   /// Updates the rounded parameters, if they are kept.
   void round_parameters(compute::UpdateCompute<Real>& compute);
 

@@ -2,6 +2,7 @@
 #include "models/tensor_table.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "compute/arena.hpp"
 
@@ -16,11 +17,21 @@ void TableBuilder::add(std::string name, std::vector<std::int64_t> shape, bool d
   // Offsets must be equal for float and double: round for the smaller type.
   table_.arena_size += compute::aligned_count<float>(count);
   table_.parameter_count += count;
+  table_.trained_size = table_.arena_size;
+}
+
+void TableBuilder::add_statistic(std::string name, std::size_t count, double value) {
+  const auto [trained_size, parameter_count] = std::pair(table_.trained_size, table_.parameter_count);
+  add(std::move(name), {static_cast<std::int64_t>(count)}, false, 0, value);
+  table_.tensors.back().is_trained = false;
+  table_.trained_size = trained_size;
+  table_.parameter_count = parameter_count;
 }
 
 void TableBuilder::pad_last_to(std::size_t count) {
   const std::size_t end = table_.tensors.back().offset + compute::aligned_count<float>(count);
   table_.arena_size = std::max(table_.arena_size, end);
+  table_.trained_size = table_.arena_size;
 }
 
 }  // namespace muster::models

@@ -23,12 +23,17 @@ struct Tensor {
   double initial_spread = 0;
   double initial_value = 0;
   Distribution distribution = Distribution::normal;
+  /// False for a statistic of the batches, for example a running mean: no optimizer updates it. Its
+  /// "gradient" is the batch's value times the batch's share of the global batch
+  /// (ModelTensors::update_statistics()).
+  bool is_trained = true;
 };
 
 struct TensorTable {
   std::vector<Tensor> tensors;
   std::size_t arena_size = 0;       ///< elements with gaps
-  std::size_t parameter_count = 0;  ///< elements without gaps
+  std::size_t trained_size = 0;     ///< elements with gaps before the statistics, which come last
+  std::size_t parameter_count = 0;  ///< trained elements without gaps
 };
 
 /// Builds a table of tensors, one after the other in the arena.
@@ -36,6 +41,8 @@ class TableBuilder {
  public:
   void add(std::string name, std::vector<std::int64_t> shape, bool decay, double deviation, double value = 0,
            Distribution distribution = Distribution::normal);
+  /// Adds a statistic that starts at `value`; after all trained tensors.
+  void add_statistic(std::string name, std::size_t count, double value);
   /// Pads the last tensor with a gap, up to `count` elements.
   void pad_last_to(std::size_t count);
   TensorTable take() { return std::move(table_); }

@@ -36,6 +36,7 @@ template <typename Real>
 template <typename Update>
 void Optimizer<Real>::for_each_tensor(const Update& update) {
   for (const models::Tensor& tensor : table_.tensors) {
+    if (!tensor.is_trained) continue;
     const std::size_t begin = std::max<std::size_t>(tensor.offset, part_.begin);
     const std::size_t end = std::min<std::size_t>(tensor.offset + tensor.count, part_.end);
     if (begin < end) update(Share{begin, end}, tensor.decay);

@@ -40,7 +40,8 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
           options.dtype == "bf16" ? sizeof(bfloat16) : sizeof(float),
           on_device,
           options.micro_batch,
-          options.label_smoothing};
+          options.label_smoothing,
+          options.sync_batch_norm};
 }
 
 compute::cuda::OpenedGpu open_gpu(const Job& job, CollectiveErrors& errors) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <span>
 
 #include "models/model_tensors.hpp"
 #include "muster/average.hpp"
@@ -39,6 +40,11 @@ class Model {
   /// Overwrites the gradients with gradient_scale * d sum / d parameters. sum is the cross-entropy (nats)
   /// summed over the predictions of the loaded samples; the compute's loss() returns it afterwards.
   virtual void gradients(float gradient_scale, const Ready& ready) = 0;
+  /// Adds values over all ranks, in place.
+  using AllReduce = std::function<void(std::span<double>)>;
+  /// From now on gradients() normalizes batches by the statistics of all ranks' samples together, and every
+  /// rank has to call it. Without batch normalization nothing changes.
+  virtual void synchronize_batch_norm(const AllReduce& /*all_reduce*/) {}
   using ShouldStop = std::function<bool()>;
   static bool never_stop() { return false; }
   /// Validates this rank's share of the held-out predictions; over all ranks each one is predicted exactly

@@ -99,6 +99,14 @@ std::size_t Replica::bytes() noexcept {
 
 void Replica::create_reducer() {
   reducer_.emplace(world_, model_->tensors().extra_and_gradients(), reducer_options(settings_));
+  synchronize_batch_norm();
+}
+
+void Replica::synchronize_batch_norm() {
+  if (!settings_.sync_batch_norm || world_.size() == 1) return;
+  batch_norm_world_ = host_.split(0, 0);
+  model_->synchronize_batch_norm(
+      [this](std::span<double> values) { batch_norm_world_->all_reduce(values, Reduction::sum); });
 }
 
 Share Replica::chunk_samples(const InFlightStep& step, std::uint64_t chunk) const {
@@ -171,11 +179,12 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
   for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, flags, step);
   reducer_->finish(compute_.stream());
   const auto gradients = model_->tensors().gradients();
-  const auto norm = compute_.decide(reducer_->gradient(0).data(), gradients.data(), gradients.size(),
+  const auto norm = compute_.decide(reducer_->gradient(0).data(), gradients.data(), table().trained_size,
                                     settings_.optimizer.clip);
   if (norm) {
     optimizer_.update(model_->tensors().parameters(), gradients, *norm, learning_rate, number,
                       model_->tensors().rounded());
+    model_->tensors().update_statistics();
     if (sharded()) gather_parameters(step.result);
   }
   compute_.end_step();

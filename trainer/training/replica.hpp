@@ -68,6 +68,8 @@ class Replica {
     int micro_batch = 0;
     /// Of the training loss; see Compute::set_label_smoothing().
     double label_smoothing = 0;
+    /// Batch normalization over the samples of all ranks. Without chunks only.
+    bool sync_batch_norm = false;
   };
   /// Scalars that are reduced together with the gradients.
   static constexpr std::size_t extra_scalars = compute::reduced_scalar_count;
@@ -148,6 +150,7 @@ class Replica {
   };
 
   void create_reducer();
+  void synchronize_batch_norm();
   Share chunk_samples(const InFlightStep& step, std::uint64_t chunk) const;
   void compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFlightStep& step);
   std::optional<Error> load_samples(const Share& samples);
@@ -166,6 +169,7 @@ class Replica {
   std::unique_ptr<Model> model_;
   Optimizer<float> optimizer_;
   std::optional<Reducer> reducer_;  ///< created at the first step; reduces the extra scalars and every tensor
+  std::optional<Communicator> batch_norm_world_;  ///< beside the reducer's, which is in use at the same time
   std::uint64_t reduced_steps_ = 0;
   std::deque<InFlightStep> in_flight_;
   compute::Arena<float> micro_batch_sums_;  ///< of gradients, laid out like them; empty without micro-batches

@@ -3,18 +3,27 @@
 
 #include <filesystem>
 
-#include "models/mnist_cnn.hpp"
+#include "data/cifar.hpp"
+#include "data/idx.hpp"
+#include "models/named_network.hpp"
 #include "muster/error.hpp"
-#include "training/image_workload.hpp"
+#include "training/network_workload.hpp"
 #include "training/token_workload.hpp"
 
 namespace muster {
 
 std::unique_ptr<Workload> read_workload(const Options& options) {
-  if (options.model_name == "mnist-cnn") {
-    using Cnn = models::MnistCnn<float>;
-    return std::make_unique<ImageWorkload>(data::ImageSet::read(options.data, Cnn::side, Cnn::classes),
-                                           options.seed);
+  if (models::is_image_network(options.model_name)) {
+    const bool coloured = models::has_batch_norm(options.model_name);
+    const NetworkWorkload::Settings settings{options.model_name, options.width_multiplier, options.image_size,
+                                             coloured && options.augment, options.seed};
+    return std::make_unique<NetworkWorkload>(
+        coloured ? data::read_cifar(options.data) : data::ImageSet::read(options.data, 28, 10), settings);
+  }
+  if (data::has_cifar_files(options.data)) {
+    throw Error(ErrorCode::usage,
+                "--data " + options.data +
+                    ": it holds CIFAR's files and not text: pass --model=resnet20, for example");
   }
   std::error_code ignored;
   if (std::filesystem::exists(std::filesystem::path(options.data) / data::ImageSet::names[0], ignored)) {

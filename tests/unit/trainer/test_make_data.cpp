@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "data/cifar.hpp"
 #include "data/corpus.hpp"
 #include "data/idx.hpp"
 #include "make_data.hpp"
@@ -29,16 +30,37 @@ TEST_CASE("digits are generated as MNIST's four files, the same for the same see
     return data::ImageSet::read(folder / name, 28, 10);
   };
   const auto a = digits("a", "1"), same = digits("same", "1"), other = digits("other", "2");
-  CHECK(a.training.count() == 30);
-  CHECK(a.held_out.count() == 7);
-  CHECK(a.training.fingerprint(0) == same.training.fingerprint(0));
-  CHECK(a.held_out.fingerprint(0) == same.held_out.fingerprint(0));
-  CHECK(a.training.fingerprint(0) != other.training.fingerprint(0));
+  CHECK(a.training->count() == 30);
+  CHECK(a.held_out->count() == 7);
+  CHECK(a.training->fingerprint(0) == same.training->fingerprint(0));
+  CHECK(a.held_out->fingerprint(0) == same.held_out->fingerprint(0));
+  CHECK(a.training->fingerprint(0) != other.training->fingerprint(0));
   // Validation images differ from training images.
   CHECK_FALSE(
-      std::equal(a.training.pixels(0).begin(), a.training.pixels(0).end(), a.held_out.pixels(0).begin()));
+      std::equal(a.training->planes(0).begin(), a.training->planes(0).end(), a.held_out->planes(0).begin()));
   CHECK_THROWS_AS(make({"digits", "--output", folder / "a"}), Error);  // existing files are not replaced
-  CHECK(data::ImageSet::read(folder / "a", 28, 10).training.count() == 30);
+  CHECK(data::ImageSet::read(folder / "a", 28, 10).training->count() == 30);
+}
+
+TEST_CASE("shapes are generated as CIFAR's files, the same for the same seed", "[make-data]") {
+  const TemporaryFolder folder;
+  const auto shapes = [&](const std::string& name, const std::string& classes, const std::string& seed) {
+    REQUIRE(make({"cifar", "--output", folder / name, "--train=31", "--held-out", "7", "--classes", classes,
+                  "--seed", seed}) == 0);
+    return data::read_cifar(folder / name);
+  };
+  for (const std::string classes : {"10", "100"}) {
+    const auto a = shapes("a" + classes, classes, "1"), same = shapes("same" + classes, classes, "1"),
+               other = shapes("other" + classes, classes, "2");
+    CHECK(std::to_string(a.classes) == classes);
+    CHECK(a.training->count() == 31);
+    CHECK(a.held_out->count() == 7);
+    CHECK(a.training->fingerprint(0) == same.training->fingerprint(0));
+    CHECK(a.training->fingerprint(0) != other.training->fingerprint(0));
+    CHECK_FALSE(std::equal(a.training->planes(0).begin(), a.training->planes(0).end(),
+                           a.held_out->planes(0).begin()));
+    CHECK_THROWS_AS(make({"cifar", "--classes", classes, "--output", folder / ("a" + classes)}), Error);
+  }
 }
 
 TEST_CASE("a language is generated as text or as shards of the same tokens", "[make-data]") {
@@ -77,7 +99,7 @@ TEST_CASE("make-data refuses impossible requests in one line", "[make-data]") {
   }
   CHECK_FALSE(std::filesystem::exists(folder / "x"));
   CHECK(usage_error_text([&] { make({}); }) ==
-        "name one of: digits, language (see muster-train make-data --help)");
+        "name one of: digits, cifar, language (see muster-train make-data --help)");
   CHECK(usage_error_text([&] {
           make({"language", "--order="});
         }) == "--order needs a value (see muster-train make-data language --help)");

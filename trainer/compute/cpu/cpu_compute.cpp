@@ -62,6 +62,7 @@ void pack_panel(const MatmulShape& s, const Real* b, Accurate<Real>* packed, int
 template <typename Real>
 CpuCompute<Real>::CpuCompute(const Options& options)
     : threads_(std::max(1, options.threads)),
+      use_dnnl_(options.use_dnnl),
       kernels_(options.kernels ? *options.kernels : cpu::kernels<Real>()) {
   omp_set_num_threads(threads_);  // oneDNN takes its threads from here
   omp_set_dynamic(0);
@@ -76,6 +77,12 @@ std::string CpuCompute<Real>::describe() const {
   return std::string("cpu (") + kernels_.instruction_set + ", " +
          (dnnl_ ? DnnlMatmul::name() : "own matrix product") + ", " + std::to_string(threads_) +
          (threads_ == 1 ? " thread)" : " threads)");
+}
+
+template <typename Real>
+ImageCompute<Real>* CpuCompute<Real>::images() {
+  if (!images_) images_ = std::make_unique<CpuImageCompute<Real>>(*this, kernels_, use_dnnl_);
+  return images_.get();
 }
 
 template <typename Real>

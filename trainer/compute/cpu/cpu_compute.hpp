@@ -7,6 +7,7 @@
 
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
+#include "compute/cpu/cpu_image_compute.hpp"
 #include "compute/cpu/dnnl_matmul.hpp"
 #include "compute/cpu/kernels.hpp"
 
@@ -28,6 +29,7 @@ class CpuCompute final : public Compute<Real> {
 
   std::string describe() const override;
   int threads() const override { return threads_; }
+  ImageCompute<Real>* images() override;
   void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) override;
   void weight_gradient(int rows, int from, int to, const Real* input, const Real* d_out, Sum* d_weight,
                        Sum* d_bias) override;
@@ -87,8 +89,10 @@ class CpuCompute final : public Compute<Real> {
   void reserve_scratch(std::size_t size_per_thread);
 
   int threads_;
+  bool use_dnnl_;
   const Kernels<Real>& kernels_;
-  std::unique_ptr<DnnlMatmul> dnnl_;  ///< null: use the tiled product
+  std::unique_ptr<DnnlMatmul> dnnl_;               ///< null: use the tiled product
+  std::unique_ptr<CpuImageCompute<Real>> images_;  ///< created when a model first needs it
   Arena<Sum> scratch_;
   std::size_t scratch_size_ = 0;  ///< elements per thread
   Arena<Sum> partial_;            ///< partial sums of row chunks

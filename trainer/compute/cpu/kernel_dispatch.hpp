@@ -5,21 +5,30 @@
 
 #include "compute/cpu/kernels.hpp"
 
-#define MUSTER_DECLARE_KERNEL_SET(set)                        \
-  namespace muster::compute::cpu::set {                       \
-  extern const RowKernels<float> float_rows;                  \
-  extern const RowKernels<double> double_rows;                \
-  extern const RowKernels<bfloat16> bfloat16_rows;            \
-  extern const AttentionKernels<float> float_attention;       \
-  extern const AttentionKernels<double> double_attention;     \
-  extern const AttentionKernels<bfloat16> bfloat16_attention; \
-  extern const DecodeKernels<float> float_decode;             \
-  extern const DecodeKernels<double> double_decode;           \
-  extern const DecodeKernels<bfloat16> bfloat16_decode;       \
-  extern const MatmulKernels<float> float_matmul;             \
-  extern const MatmulKernels<double> double_matmul;           \
-  extern const UpdateKernels<float> float_update;             \
-  extern const UpdateKernels<double> double_update;           \
+#define MUSTER_DECLARE_KERNEL_SET(set)                         \
+  namespace muster::compute::cpu::set {                        \
+  extern const RowKernels<float> float_rows;                   \
+  extern const RowKernels<double> double_rows;                 \
+  extern const RowKernels<bfloat16> bfloat16_rows;             \
+  extern const AttentionKernels<float> float_attention;        \
+  extern const AttentionKernels<double> double_attention;      \
+  extern const AttentionKernels<bfloat16> bfloat16_attention;  \
+  extern const DecodeKernels<float> float_decode;              \
+  extern const DecodeKernels<double> double_decode;            \
+  extern const DecodeKernels<bfloat16> bfloat16_decode;        \
+  extern const BatchNormKernels<float> float_batch_norm;       \
+  extern const BatchNormKernels<double> double_batch_norm;     \
+  extern const BatchNormKernels<bfloat16> bfloat16_batch_norm; \
+  extern const DepthwiseKernels<float> float_depthwise;        \
+  extern const DepthwiseKernels<double> double_depthwise;      \
+  extern const DepthwiseKernels<bfloat16> bfloat16_depthwise;  \
+  extern const PoolKernels<float> float_pool;                  \
+  extern const PoolKernels<double> double_pool;                \
+  extern const PoolKernels<bfloat16> bfloat16_pool;            \
+  extern const MatmulKernels<float> float_matmul;              \
+  extern const MatmulKernels<double> double_matmul;            \
+  extern const UpdateKernels<float> float_update;              \
+  extern const UpdateKernels<double> double_update;            \
   }
 
 #ifdef MUSTER_KERNEL_SET

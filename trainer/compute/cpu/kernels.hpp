@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "compute/image_compute.hpp"
 #include "compute/precision.hpp"
 #include "compute/token.hpp"
 
@@ -33,6 +34,39 @@ struct RowKernels {
   /// losses: one per row, in double.
   void (*cross_entropy)(Real* logits, const Token* targets, double* losses, int begin, int end, int classes,
                         Accurate<Real> gradient_scale, Accurate<Real> smoothing);
+};
+
+/// Batch normalization of rows [begin, end) of x [.., channels]; ImageCompute documents the formulas. Rows
+/// are read twice, so they should fit a level-1 cache.
+template <typename Real>
+struct BatchNormKernels {
+  void (*moments)(const Real* x, Accurate<Real>* mean, Accurate<Real>* squares, std::ptrdiff_t begin,
+                  std::ptrdiff_t end, int channels);
+  void (*scale_and_shift)(const Real* x, const Accurate<Real>* scale, const Accurate<Real>* shift,
+                          const Real* addend, bool relu, Real* out, std::ptrdiff_t begin, std::ptrdiff_t end,
+                          int channels);
+  void (*gradient_sums)(const Real* x, const Accurate<Real>* mean, const Real* out, Real* d_out,
+                        const Real* d_also, Accurate<Real>* sum, Accurate<Real>* dot, std::ptrdiff_t begin,
+                        std::ptrdiff_t end, int channels);
+  void (*gradient)(const Real* x, const Real* g, const Accurate<Real>* mean, const Accurate<Real>* by_g,
+                   const Accurate<Real>* by_x, const Accurate<Real>* constant, Real* d_x,
+                   std::ptrdiff_t begin, std::ptrdiff_t end, int channels);
+};
+
+template <typename Real>
+struct DepthwiseKernels {
+  /// sums [place in the window, channel] = the gradient of a depthwise convolution's weights over `images`
+  /// images. Windows are 3 x 3.
+  void (*weight)(const ConvolutionShape& shape, const Real* image, const Real* d_out, int images,
+                 Accurate<Real>* sums);
+};
+
+/// Max pooling of one image; ImageCompute documents it.
+template <typename Real>
+struct PoolKernels {
+  void (*max_pool)(const PoolShape& shape, const Real* image, Real* out, std::uint8_t* places);
+  void (*max_pool_backward)(const PoolShape& shape, const std::uint8_t* places, const Real* d_out,
+                            Real* d_image);
 };
 
 /// Strided view of one head: query at q, key at q + width, value at q + 2*width, rows 3*width apart.
@@ -85,6 +119,9 @@ struct Kernels {
   RowKernels<Real> rows;
   AttentionKernels<Real> attention;
   DecodeKernels<Real> decode;
+  BatchNormKernels<Real> batch_norm;
+  PoolKernels<Real> pool;
+  DepthwiseKernels<Real> depthwise;
   MatmulKernels<Accurate<Real>> matmul;
   UpdateKernels<Accurate<Real>> update;
 };

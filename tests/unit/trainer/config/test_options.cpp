@@ -53,45 +53,67 @@ TEST_CASE("a named model has GPT-2's sizes, and single flags change them", "[opt
   CHECK(parse({"--model=mnist-cnn", "--batch=64"}).model_name == "mnist-cnn");
 }
 
+TEST_CASE("networks with batch normalization have larger batches and chunks", "[options]") {
+  const Options given = parse({"--model=resnet56", "--deterministic"});
+  CHECK(given.batch == 128);
+  CHECK(given.chunk == 32);
+  CHECK(given.augment);
+  const Options chosen = parse({"--model=mobilenet-v1", "--width-multiplier=0.5", "--deterministic",
+                                "--batch=9", "--chunk=2", "--no-augment", "--image-size=64"});
+  CHECK(chosen.batch == 9);
+  CHECK(chosen.chunk == 2);
+  CHECK(chosen.width_multiplier == 0.5);
+  CHECK(chosen.image_size == 64);
+  CHECK_FALSE(chosen.augment);
+}
+
 TEST_CASE("wrong options are refused in one line, with the exit code of wrong usage", "[options]") {
-  const std::vector<std::vector<const char*>> wrong{{"--unknown"},
-                                                    {"--steps", "0"},
-                                                    {"--steps", "many"},
-                                                    {"--steps", "-5"},
-                                                    {"--device=gpu"},
-                                                    {"--heads=3"},
-                                                    {"--batch=0"},
-                                                    {"--learning-rate=nan"},
-                                                    {"--learning-rate=0"},
-                                                    {"--warmup=-1"},
-                                                    {"--beta2=1"},
-                                                    {"--clip=-1"},
-                                                    {"--weight-decay=inf"},
-                                                    {"--output="},
-                                                    {"--min-learning-rate=1"},
-                                                    {"--validation-fraction=1"},
-                                                    {"extra"},
-                                                    {"--batch", "1000000"},
-                                                    {"--threads=-1"},
-                                                    {"--validation-fraction=nan"},
-                                                    {"--layers"},
-                                                    {"--log-every=-1"},
-                                                    {"--seed=-1"},
-                                                    {"--chunk=0"},
-                                                    {"--model=gpt3"},
-                                                    {"--model=mnist-cnn", "--layers=2"},
-                                                    {"--model=mnist-cnn", "--validation-tokens=5"},
-                                                    {"--validation-tokens=-1"},
-                                                    {"--model=gpt2-124M", "--heads=5"},
-                                                    {"--vocabulary=1"},
-                                                    {"--vocabulary=65537"},
-                                                    {"--chunk=2"},
-                                                    {"--deterministic=perhaps"},
-                                                    {"--output", "--steps", "5"},
-                                                    {"--config", "/nonexistent/run.toml", "--steps=0"},
-                                                    {"--keep=0"},
-                                                    {"--keep=-1"},
-                                                    {"--stop-after-skipped=0"}};
+  const std::vector<std::vector<const char*>> wrong{
+      {"--unknown"},
+      {"--steps", "0"},
+      {"--steps", "many"},
+      {"--steps", "-5"},
+      {"--device=gpu"},
+      {"--heads=3"},
+      {"--batch=0"},
+      {"--learning-rate=nan"},
+      {"--learning-rate=0"},
+      {"--warmup=-1"},
+      {"--beta2=1"},
+      {"--clip=-1"},
+      {"--weight-decay=inf"},
+      {"--output="},
+      {"--min-learning-rate=1"},
+      {"--validation-fraction=1"},
+      {"extra"},
+      {"--batch", "1000000"},
+      {"--threads=-1"},
+      {"--validation-fraction=nan"},
+      {"--layers"},
+      {"--log-every=-1"},
+      {"--seed=-1"},
+      {"--chunk=0"},
+      {"--model=gpt3"},
+      {"--model=mnist-cnn", "--layers=2"},
+      {"--model=mnist-cnn", "--no-augment"},
+      {"--model=resnet20", "--width-multiplier=0.5"},
+      {"--model=resnet20", "--validation-fraction=0.2"},
+      {"--model=mobilenet-v1", "--width-multiplier=0"},
+      {"--image-size=64"},
+      {"--sync-batch-norm"},
+      {"--model=resnet20", "--sync-batch-norm", "--deterministic"},
+      {"--model=mnist-cnn", "--validation-tokens=5"},
+      {"--validation-tokens=-1"},
+      {"--model=gpt2-124M", "--heads=5"},
+      {"--vocabulary=1"},
+      {"--vocabulary=65537"},
+      {"--chunk=2"},
+      {"--deterministic=perhaps"},
+      {"--output", "--steps", "5"},
+      {"--config", "/nonexistent/run.toml", "--steps=0"},
+      {"--keep=0"},
+      {"--keep=-1"},
+      {"--stop-after-skipped=0"}};
   for (const auto& arguments : wrong) {
     CAPTURE(arguments[0]);
     CHECK(usage_error_text([&] { parse(arguments); }).find("--help") != std::string::npos);

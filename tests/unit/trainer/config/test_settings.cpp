@@ -161,7 +161,8 @@ TEST_CASE("invalid values are refused with their text and place", "[settings]") 
   CHECK(error_text({"--learning-rate=1,5"}) == with_help("--learning-rate: '1,5' must be a number above 0"));
   CHECK(error_text({"--batch="}) == with_help("--batch needs a value"));
   CHECK(error_text({"--model=gpt2-124m"}) ==
-        with_help("--model: gpt2-124m not in {small,gpt2-124M,gpt2-350M,gpt2-774M,gpt2-1558M,mnist-cnn}"));
+        with_help("--model: gpt2-124m not in {small,gpt2-124M,gpt2-350M,gpt2-774M,gpt2-1558M,mnist-cnn,"
+                  "resnet20,resnet32,resnet44,resnet56,resnet110,resnet50,mobilenet-v1}"));
   CHECK(error_text({"--deterministic=2"}).starts_with("--deterministic: 2 not in {true,false"));
   CHECK(file_error_text("mfu = 3.0\n").starts_with(":1: --mfu: 3 not in {true,false"));
   CHECK(file_error_text("\nlearning-rate = inf\n") ==
@@ -235,6 +236,16 @@ TEST_CASE("SGD has its own defaults, and settings of the other optimizer are ref
   const TemporaryFolder folder;
   write_file(folder / "printed.toml", settings_as_toml(sgd));
   CHECK(read({"--config", (folder / "printed.toml").string()}).optimizer.kind == OptimizerKind::sgd);
+}
+
+TEST_CASE("micro-batches are refused where ranks could have different numbers of them, or chunks",
+          "[settings]") {
+  CHECK(error_text({"--model=resnet20", "--sync-batch-norm", "--micro-batch=2"})
+            .find("--sync-batch-norm true contradicts --micro-batch") == 0);
+  CHECK(error_text({"--deterministic", "--micro-batch=2"}) ==
+        std::string("--micro-batch 2 has no effect with --deterministic, which computes a --chunk at once: "
+                    "leave it out") +
+            help);
 }
 
 TEST_CASE("the schedule of the learning rate", "[settings]") {

@@ -33,9 +33,9 @@ TEST_CASE("IDX files are read in MNIST's layout, and written in the same", "[idx
   CHECK(images.count() == 2);
   CHECK(images.label(0) == 9);
   CHECK(images.label(1) == 0);
-  CHECK(images.pixels(0)[3] == 4);
-  CHECK(images.pixels(1)[0] == 5);
-  CHECK(images.pixels(1)[3] == 255);
+  CHECK(images.planes(0)[3] == 4);
+  CHECK(images.planes(1)[0] == 5);
+  CHECK(images.planes(1)[3] == 255);
   const std::uint32_t extents[] = {2, 2, 2};
   const std::uint8_t pixels[] = {1, 2, 3, 4, 5, 6, 7, 255};
   data::write_idx(folder / "written", extents, pixels);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
 #include <cmath>
 
 #include "catch.hpp"
-#include "compute/cpu/image_operations.hpp"
 #include "finite_differences.hpp"
 #include "model_fixture.hpp"
+#include "models/conv_net.hpp"
 #include "models/mnist_cnn.hpp"
 
 using muster::compute::Token;
-using muster::models::MnistCnn;
+using muster::models::ConvNet;
+using muster::models::mnist_cnn;
 
 namespace {
 
@@ -31,10 +31,10 @@ struct ImageBatch {
 }  // namespace
 
 TEST_CASE("Horovod's network has 21,840 parameters, all of which the gradient covers", "[mnist-cnn]") {
-  const auto table = muster::models::mnist_cnn_tensors();
+  const auto table = mnist_cnn().table;
   CHECK(table.parameter_count == 21840);
   auto compute = test_compute<double>();
-  MnistCnn<double> model(image_batch, compute);
+  ConvNet<double> model(mnist_cnn(), image_batch, compute);
   model.tensors().initialize(1);
   double largest = 0;
   for (const double value : model.tensors().parameters()) largest = std::max(largest, std::abs(value));
@@ -46,22 +46,27 @@ TEST_CASE("Horovod's network has 21,840 parameters, all of which the gradient co
                            [&](std::size_t tensor) { order.push_back(tensor); });
   CHECK(order == std::vector<std::size_t>{7, 6, 5, 4, 3, 2, 1, 0});
   // The convolutions take 576 * 25 * 10 and 64 * 250 * 20 multiplications.
-  CHECK(muster::models::mnist_cnn_flops_per_image() == 4 * 144000.0 + 6 * (320000.0 + 16000.0 + 500.0));
+  CHECK(mnist_cnn().flops_per_image() == 4 * 144000.0 + 6 * (320000.0 + 16000.0 + 500.0));
 }
 
 TEST_CASE("every gradient of the network on images matches finite differences", "[mnist-cnn]") {
   auto compute = test_compute<double>();
-  MnistCnn<double> model(image_batch, compute);
+  ConvNet<double> model(mnist_cnn(), image_batch, compute);
   initialize_boldly(model.tensors(), 3);
   const ImageBatch batch;
   const double scale = 1.0 / image_batch;
   // So small that a step rarely crosses a kink of max() or ReLU.
   const Differences how{1e-6, 1e-5, 12};
-  const auto check = [&](const muster::models::Dropout<double>& dropout) {
+  const auto check = [&](const ConvNet<double>::Dropout& dropout) {
     model.loss_and_gradients(batch.images.data(), batch.labels.data(), image_batch, dropout, scale);
     check_gradients_by_differences(
         model.tensors(), scale,
-        [&] { return model.loss(batch.images.data(), batch.labels.data(), image_batch, dropout).loss; }, how);
+        [&] {
+          return model
+              .loss_and_gradients(batch.images.data(), batch.labels.data(), image_batch, dropout, scale)
+              .loss;
+        },
+        how);
   };
   SECTION("without dropout") { check({}); }
   SECTION("with dropout") { check({batch.channels.data(), batch.hidden.data()}); }
@@ -70,14 +75,14 @@ TEST_CASE("every gradient of the network on images matches finite differences", 
 TEST_CASE("the network on images in float agrees with double, threads and oneDNN included", "[mnist-cnn]") {
   const ImageBatch batch;
   auto exact_compute = test_compute<double>();
-  MnistCnn<double> exact(image_batch, exact_compute);
+  ConvNet<double> exact(mnist_cnn(), image_batch, exact_compute);
   initialize_boldly(exact.tensors(), 3);
   const auto expected =
       exact.loss_and_gradients(batch.images.data(), batch.labels.data(), image_batch, {}, 1.0 / image_batch);
   const std::vector<float> images(batch.images.begin(), batch.images.end());
   for (const bool use_dnnl : {true, false}) {
     auto compute = test_compute<float>(2, use_dnnl);
-    MnistCnn<float> model(image_batch, compute);
+    ConvNet<float> model(mnist_cnn(), image_batch, compute);
     initialize_boldly(model.tensors(), 3);
     const auto found =
         model.loss_and_gradients(images.data(), batch.labels.data(), image_batch, {}, 1.0f / image_batch);
@@ -97,18 +102,9 @@ TEST_CASE("the network on images in float agrees with double, threads and oneDNN
   }
 }
 
-TEST_CASE("an image is right when its label has the largest of all logits, the first of equal ones",
-          "[mnist-cnn]") {
-  const float logits[] = {0, 1, 2, 2, 1, 0, 3, 3, 0};
-  for (const auto& [labels, right] :
-       {std::pair{std::array<Token, 3>{2, 0, 0}, 3}, std::pair{std::array<Token, 3>{2, 1, 1}, 1},
-        std::pair{std::array<Token, 3>{0, 2, 2}, 0}, std::pair{std::array<Token, 3>{1, 0, 1}, 1}})
-    CHECK(muster::compute::cpu::count_correct(logits, labels.data(), 3, 3) == right);
-}
-
 TEST_CASE("when a pixel is NaN, the loss is NaN", "[mnist-cnn]") {
   auto compute = test_compute<float>();
-  MnistCnn<float> model(1, compute);
+  ConvNet<float> model(mnist_cnn(), 1, compute);
   model.tensors().initialize(1);
   for (const std::size_t at : {0u, 400u, 783u}) {
     std::vector<float> image(784, 0.1f);

@@ -7,6 +7,7 @@
 #include "catch.hpp"
 #include "content.hpp"
 #include "model_fixture.hpp"
+#include "models/conv_net.hpp"
 #include "models/mnist_cnn.hpp"
 
 using muster::compute::Token;
@@ -66,7 +67,7 @@ TEST_CASE("mnist-cnn's loss and gradients with dropout equal PyTorch's within 1e
   const auto expected = torch_result("torch_mnist_cnn.json");
   const int batch = 3;
   auto compute = test_compute<double>();
-  muster::models::MnistCnn<double> model(batch, compute);
+  muster::models::ConvNet<double> model(muster::models::mnist_cnn(), batch, compute);
   fill_as_the_script(model.tensors());
   std::vector<double> images, channels, hidden;
   for (int i = 0; i < batch * 784; ++i) images.push_back(std::sin(0.37 * i + 0.001 * i * i));

@@ -8,7 +8,6 @@
 #include "checkpoint/checkpoint_writer.hpp"
 #include "compute/memory.hpp"
 #include "machine/host_memory.hpp"
-#include "models/mnist_cnn.hpp"
 #include "models/model_memory.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
@@ -75,10 +74,6 @@ TEST_CASE("models allocate exactly the estimated memory", "[memory]") {
             models::Gpt<bfloat16>(config, batch, rounding, 3, true).bytes());
       CHECK(total_bytes(models::gpt_memory(config, samples, 8, 0, true)) ==
             models::Gpt<double>(config, batch, precise, 0, true).bytes());
-      CHECK(total_bytes(models::mnist_cnn_memory(samples, 2, 3)) ==
-            models::MnistCnn<bfloat16>(batch, rounding, 3).bytes());
-      CHECK(total_bytes(models::mnist_cnn_memory(samples, 4, 3)) ==
-            models::MnistCnn<float>(batch, compute, 3).bytes());
     }
   }
 }

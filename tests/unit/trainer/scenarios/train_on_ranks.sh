@@ -74,6 +74,50 @@ last=checkpoints/step-00000020/tensors.safetensors
 cmp "$folder/images1/$last" "$folder/images3/$last" || fail "mnist-cnn has other bits on 3 ranks"
 cmp "$folder/right1" "$folder/right3" || fail "3 ranks count other right images"
 
+# The same for a network with batch normalization, whose chunks have statistics of their own; on four ranks with sharded
+# optimizer state and resumed from a checkpoint of one rank. Its last chunk is shorter.
+"$train" make-data cifar --output "$folder/cifar" --train 60 --held-out 31 > "$folder/log"
+residual() {  # residual RANKS NAME OPTIONS…
+  ranks=$1 output=$2
+  shift 2
+  timeout 100 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" --model resnet20 --data "$folder/cifar" --image-size 8 --batch 14 \
+    --steps 6 --warmup 2 --checkpoint-every 3 --threads 1 --device cpu --no-mfu --output "$folder/$output" "$@" > "$folder/log" ||
+    fail "resnet20 on $ranks ranks ended with $?: $(tail -n 1 "$folder/log")"
+}
+last=checkpoints/step-00000006/tensors.safetensors
+for dtype in fp32 bf16; do
+  for ranks in 1 3; do
+    residual $ranks "residual$ranks$dtype" --deterministic --chunk 4 --dtype $dtype
+    grep -o 'over 31 images, .* right ([0-9]*)' "$folder/log" > "$folder/right$ranks" || fail "no line about resnet20's right images on $ranks ranks"
+  done
+  cmp "$folder/residual1$dtype/$last" "$folder/residual3$dtype/$last" || fail "resnet20 in $dtype has other bits on 3 ranks"
+  cmp "$folder/right1" "$folder/right3" || fail "resnet20 in $dtype: 3 ranks count other right images"
+  mkdir -p "$folder/residual4$dtype/checkpoints"
+  cp -r "$folder/residual1$dtype/checkpoints/step-00000003" "$folder/residual4$dtype/checkpoints/"
+  residual 4 "residual4$dtype" --deterministic --chunk 4 --dtype $dtype --shard-optimizer
+  grep -q 'resuming .*step-00000003' "$folder/log" || fail "the sharded resnet20 did not go on from step 3"
+  cmp "$folder/residual1$dtype/$last" "$folder/residual4$dtype/$last" || fail "resnet20 in $dtype has other bits, resumed on 4 ranks"
+done
+residual 2 residual2 --shard-optimizer
+grep -q "parameters identical on 2 ranks" "$folder/log" || fail "no line about resnet20's identical parameters on 2 ranks"
+
+# With --sync-batch-norm, three ranks with unequal shares train as one rank does, but for rounding.
+for ranks in 1 3; do
+  residual $ranks "together$ranks" --sync-batch-norm --learning-rate 1e-4 --min-learning-rate 1e-4
+  sed -n 's/.*"train_loss":\([0-9.]*\),.*"gradient_norm":\([0-9.]*\),.*/\1 \2/p' "$folder/together$ranks/metrics.jsonl" > "$folder/losses$ranks"
+done
+residual 3 apart3 --learning-rate 1e-4 --min-learning-rate 1e-4
+sed -n 's/.*"train_loss":\([0-9.]*\),.*"gradient_norm":\([0-9.]*\),.*/\1 \2/p' "$folder/apart3/metrics.jsonl" > "$folder/losses0"
+# differ A B: whether a loss or a gradient norm differs by more than a thousandth.
+differ() {
+  paste "$1" "$2" | awk '{ for (i = 1; i < 3; i++) { d = ($i - $(i + 2)) / $i; if (d > 1e-3 || -d > 1e-3) found = 1 } } END { exit !(found || NR != 6) }'
+}
+if differ "$folder/losses1" "$folder/losses3"; then
+  paste "$folder/losses1" "$folder/losses3"
+  fail "--sync-batch-norm trains otherwise on 3 ranks"
+fi
+differ "$folder/losses1" "$folder/losses0" || fail "3 ranks train like one without --sync-batch-norm too: the comparison shows nothing"
+
 # The summary of several ranks: the sum of their peaks, and the communication time of one step, which is not
 # longer than the step.
 python3 - "$folder/run3/summary.json" << 'END' || fail "the summary of three ranks"

@@ -2,10 +2,13 @@
 #include <set>
 
 #include "catch.hpp"
+#include "data/idx.hpp"
 #include "data/synthetic_digits.hpp"
+#include "models/conv_net.hpp"
+#include "models/mnist_cnn.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
-#include "training/image_workload.hpp"
+#include "training/network_workload.hpp"
 #include "training/replica.hpp"
 
 using namespace muster;
@@ -13,7 +16,8 @@ using namespace muster;
 namespace {
 
 /// Writes synthetic digits as MNIST's files.
-data::ImageSet drawn_images(const TemporaryFolder& folder, std::uint32_t training, std::uint32_t held_out) {
+data::LabelledSet drawn_images(const TemporaryFolder& folder, std::uint32_t training,
+                               std::uint32_t held_out) {
   for (const int set : {0, 1}) {
     std::vector<std::uint8_t> pixels, labels;
     const std::uint32_t count = set == 0 ? training : held_out;
@@ -29,6 +33,8 @@ data::ImageSet drawn_images(const TemporaryFolder& folder, std::uint32_t trainin
   }
   return data::ImageSet::read(folder.path(), 28, 10);
 }
+
+const NetworkWorkload::Settings mnist_settings{"mnist-cnn", 1, 0, false, 5};
 
 }  // namespace
 
@@ -54,7 +60,7 @@ TEST_CASE("digits are drawn from a seed, all ten, in varying forms", "[digits]")
 
 TEST_CASE("each image occurs exactly once per epoch, over any number of ranks", "[images]") {
   const TemporaryFolder folder;
-  const ImageWorkload workload(drawn_images(folder, 101, 7), 5);
+  const NetworkWorkload workload(drawn_images(folder, 101, 7), mnist_settings);
   REQUIRE(workload.samples_per_epoch() == 101);
   const std::uint64_t batch = 12;
   std::vector<std::uint64_t> orders[2];
@@ -80,7 +86,7 @@ TEST_CASE("each image occurs exactly once per epoch, over any number of ranks", 
 
 TEST_CASE("validation counts every held-out image once over unequal shares", "[images]") {
   const TemporaryFolder folder;
-  const ImageWorkload workload(drawn_images(folder, 20, 77), 5);
+  const NetworkWorkload workload(drawn_images(folder, 20, 77), mnist_settings);
   auto compute = test_compute<float>();
   const auto model = workload.build(compute, 2, 0);
   model->tensors().initialize(1);
@@ -108,7 +114,7 @@ TEST_CASE("validation counts every held-out image once over unequal shares", "[i
 
 TEST_CASE("dropout and images depend on the sample's number, not on the rank or the batch", "[images]") {
   const TemporaryFolder folder;
-  const ImageWorkload workload(drawn_images(folder, 20, 2), 5);
+  const NetworkWorkload workload(drawn_images(folder, 20, 2), mnist_settings);
   auto compute = test_compute<float>();
   const auto several = workload.build(compute, 4, 0), one = workload.build(compute, 1, 0);
   several->tensors().initialize(1);
@@ -135,25 +141,25 @@ TEST_CASE("dropout and images depend on the sample's number, not on the rank or 
 
 TEST_CASE("images are normalized as in Horovod's example, and nothing is dropped in validation", "[images]") {
   const TemporaryFolder folder;
-  const ImageWorkload workload(drawn_images(folder, 20, 1), 5);
+  const NetworkWorkload workload(drawn_images(folder, 20, 1), mnist_settings);
   const auto set = data::ImageSet::read(folder.path(), 28, 10);
   auto compute = test_compute<float>();
   const auto model = workload.build(compute, 2, 0);
   model->tensors().initialize(1);
   model->load_samples(0, 2);  // its dropout must not affect the validation
   const Validation found = model->validate_share(0, 1, false);
-  models::MnistCnn<float> network(1, compute);
+  models::ConvNet<float> network(models::mnist_cnn(), 1, compute);
   network.tensors().initialize(1);
   std::vector<float> pixels;
-  for (const std::uint8_t pixel : set.held_out.pixels(0))
+  for (const std::uint8_t pixel : set.held_out->planes(0))
     pixels.push_back(static_cast<float>((pixel / 255.0 - 0.1307) / 0.3081));
-  const compute::Token label = set.held_out.label(0);
+  const compute::Token label = set.held_out->label(0);
   CHECK(found.loss.value() == Approx(network.loss(pixels.data(), &label, 1).loss).epsilon(1e-5));
 }
 
 TEST_CASE("dropout zeroes half of the channels and half of the hidden units, independently", "[images]") {
   const TemporaryFolder folder;
-  const ImageWorkload workload(drawn_images(folder, 20, 1), 5);
+  const NetworkWorkload workload(drawn_images(folder, 20, 1), mnist_settings);
   auto compute = test_compute<float>();
   const auto model = workload.build(compute, 1, 0);
   model->tensors().initialize(1);
@@ -180,7 +186,7 @@ TEST_CASE("dropout zeroes half of the channels and half of the hidden units, ind
 
 TEST_CASE("the network learns to read synthetic digits that it was not trained on", "[images]") {
   const TemporaryFolder folder;
-  const ImageWorkload workload(drawn_images(folder, 1000, 200), 5);
+  const NetworkWorkload workload(drawn_images(folder, 1000, 200), mnist_settings);
   Job job = Job::join({.device = Device::cpu});
   auto float_compute = test_compute<float>();
   auto bfloat16_compute = test_compute<bfloat16>();

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compute/cpu/cpu_image_compute.hpp"
+
+#include <algorithm>
+
+#include "compute/cpu/parallel_for.hpp"
+#include "compute/cpu/unfolded_convolution.hpp"
+
+namespace muster::compute::cpu {
+namespace {
+
+/// Elements of a block of rows: with 4 bytes each, a third of a level-1 cache. Blocks of wide rows are
+/// longer, so that their sums stay few.
+constexpr std::size_t block_elements = 4096, least_block_rows = 64;
+
+std::size_t block_rows(int channels) {
+  return std::max(block_elements / static_cast<std::size_t>(channels), least_block_rows);
+}
+
+/// Calls f(image) for all images, over the threads. `elements`: of all images together.
+template <typename F>
+void for_each_image(int threads, int batch, std::size_t elements, F&& f) {
+  parallel_for(threads, static_cast<std::size_t>(batch), 1, elements,
+               [&](std::size_t begin, std::size_t end) {
+                 for (auto image = static_cast<std::ptrdiff_t>(begin);
+                      image < static_cast<std::ptrdiff_t>(end); ++image)
+                   f(image);
+               });
+}
+
+/// Calls f(element, [image, channel]) for every element of [batch, pixels, channels], over the threads.
+template <typename F>
+void for_each_element(int threads, int batch, std::size_t pixels, int channels, F&& f) {
+  const auto count = static_cast<std::ptrdiff_t>(pixels);
+  for_each_image(threads, batch, pixels * static_cast<std::size_t>(batch * channels),
+                 [&](std::ptrdiff_t image) {
+                   for (std::ptrdiff_t pixel = 0; pixel < count; ++pixel) {
+                     for (std::ptrdiff_t channel = 0; channel < channels; ++channel)
+                       f((image * count + pixel) * channels + channel, image * channels + channel);
+                   }
+                 });
+}
+
+std::size_t pool_elements(const PoolShape& s) {
+  return static_cast<std::size_t>(s.batch) * static_cast<std::size_t>(s.height) *
+         static_cast<std::size_t>(s.width) * static_cast<std::size_t>(s.channels);
+}
+
+/// Calls f(pixel in the large images, pixel in the small ones) for every second pixel of one image.
+template <typename F>
+void for_every_second_pixel(std::ptrdiff_t image, int height, int width, F&& f) {
+  std::ptrdiff_t small = image * ((height + 1) / 2) * ((width + 1) / 2);
+  for (int y = 0; y < height; y += 2) {
+    for (int x = 0; x < width; x += 2, ++small) f((image * height + y) * width + x, small);
+  }
+}
+
+}  // namespace
+
+template <typename Real>
+CpuImageCompute<Real>::CpuImageCompute(Compute<Real>& compute, const Kernels<Real>& kernels, bool use_dnnl)
+    : compute_(compute), threads_(compute.threads()), kernels_(kernels) {
+  if (use_dnnl) convolution_ = dnnl_convolution(static_cast<const Real*>(nullptr));
+  if (!convolution_) convolution_ = std::make_unique<UnfoldedConvolution<Real>>(compute);
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::convolve(const ConvolutionShape& shape, const Real* images, const Real* weight,
+                                     const Real* bias, Real* out) {
+  if (is_product(shape)) {
+    const int rows = shape.batch * shape.height * shape.width;
+    return compute_.matmul({rows, shape.out, shape.in, false, true, bias != nullptr, false}, images, weight,
+                           bias, out);
+  }
+  convolution_->forward(shape, images, weight, bias, out);
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::convolve_backward_images(const ConvolutionShape& shape, const Real* d_out,
+                                                     const Real* weight, Real* d_images) {
+  if (is_product(shape)) {
+    const int rows = shape.batch * shape.height * shape.width;
+    return compute_.matmul({rows, shape.in, shape.out, false, false, false, false}, d_out, weight, nullptr,
+                           d_images);
+  }
+  convolution_->backward_images(shape, d_out, weight, d_images);
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::convolve_backward_weight(const ConvolutionShape& shape, const Real* images,
+                                                     const Real* d_out, Sum* d_weight, Sum* d_bias) {
+  if (is_product(shape)) {
+    const int rows = shape.batch * shape.height * shape.width;
+    return compute_.weight_gradient(rows, shape.in, shape.out, images, d_out, d_weight, d_bias);
+  }
+  if (is_small_depthwise(shape) && d_bias == nullptr)
+    return small_depthwise_weight(shape, images, d_out, d_weight);
+  convolution_->backward_weight(shape, images, d_out, d_weight, d_bias);
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::small_depthwise_weight(const ConvolutionShape& s, const Real* images,
+                                                   const Real* d_out, Sum* d_weight) {
+  constexpr std::size_t group = 8;  // images; fixed, so that sums do not depend on the number of threads
+  const auto batch = static_cast<std::size_t>(s.batch), places = std::size_t{9},
+             channels = static_cast<std::size_t>(s.in), in = s.in_pixels() * channels,
+             out = s.out_pixels() * channels, groups = (batch + group - 1) / group;
+  if (partial_.size() < groups * places * channels) partial_ = Arena<Sum>(groups * places * channels);
+  parallel_for(threads_, groups, 1, batch * out * places, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      kernels_.depthwise.weight(s, images + i * group * in, d_out + i * group * out,
+                                static_cast<int>(std::min(group, batch - i * group)),
+                                partial_.data() + i * places * channels);
+    }
+  });
+  for (std::size_t channel = 0; channel < channels; ++channel) {
+    for (std::size_t place = 0; place < places; ++place) {
+      Sum sum = 0;
+      for (std::size_t i = 0; i < groups; ++i)
+        sum += partial_.data()[(i * places + place) * channels + channel];
+      d_weight[channel * places + place] = sum;
+    }
+  }
+}
+
+template <typename Real>
+template <typename F>
+void CpuImageCompute<Real>::for_row_blocks(std::size_t rows, int channels, F&& f) {
+  const std::size_t size = block_rows(channels), blocks = (rows + size - 1) / size;
+  parallel_for(threads_, blocks, 1, rows * static_cast<std::size_t>(channels),
+               [&](std::size_t first, std::size_t last) {
+                 for (std::size_t block = first; block < last; ++block) {
+                   f(static_cast<std::ptrdiff_t>(block * size),
+                     static_cast<std::ptrdiff_t>(std::min((block + 1) * size, rows)), block);
+                 }
+               });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::batch_moments(std::size_t rows, int channels, const Real* x, double* mean,
+                                          double* squares) {
+  const auto width = static_cast<std::size_t>(channels);
+  const std::size_t size = block_rows(channels), blocks = (rows + size - 1) / size;
+  if (partial_.size() < 2 * blocks * width) partial_ = Arena<Sum>(2 * blocks * width);
+  Sum *means = partial_.data(), *spreads = means + blocks * width;
+  for_row_blocks(rows, channels, [&](std::ptrdiff_t begin, std::ptrdiff_t end, std::size_t block) {
+    kernels_.batch_norm.moments(x, means + block * width, spreads + block * width, begin, end, channels);
+  });
+  // Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances"
+  // (1979), for many parts at once.
+  const auto count = [&](std::size_t block) {
+    return static_cast<double>(std::min(size, rows - block * size));
+  };
+  std::fill_n(mean, width, 0.0);
+  std::fill_n(squares, width, 0.0);
+  for (std::size_t block = 0; block < blocks; ++block) {
+    for (std::size_t i = 0; i < width; ++i) mean[i] += count(block) * double(means[block * width + i]);
+  }
+  for (std::size_t i = 0; i < width; ++i) mean[i] /= static_cast<double>(rows);
+  for (std::size_t block = 0; block < blocks; ++block) {
+    for (std::size_t i = 0; i < width; ++i) {
+      const double off = double(means[block * width + i]) - mean[i];
+      squares[i] += double(spreads[block * width + i]) + count(block) * off * off;
+    }
+  }
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::scale_and_shift(std::size_t rows, int channels, const Real* x, const Sum* scale,
+                                            const Sum* shift, const Real* addend, bool relu, Real* out) {
+  for_row_blocks(rows, channels, [&](std::ptrdiff_t begin, std::ptrdiff_t end, std::size_t) {
+    kernels_.batch_norm.scale_and_shift(x, scale, shift, addend, relu, out, begin, end, channels);
+  });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::batch_gradient_sums(std::size_t rows, int channels, const Real* x,
+                                                const Sum* mean, const Real* out, Real* d_out,
+                                                const Real* d_also, double* sum, double* dot) {
+  const auto width = static_cast<std::size_t>(channels);
+  const std::size_t size = block_rows(channels), blocks = (rows + size - 1) / size;
+  if (partial_.size() < 2 * blocks * width) partial_ = Arena<Sum>(2 * blocks * width);
+  Sum *sums = partial_.data(), *dots = sums + blocks * width;
+  for_row_blocks(rows, channels, [&](std::ptrdiff_t begin, std::ptrdiff_t end, std::size_t block) {
+    kernels_.batch_norm.gradient_sums(x, mean, out, d_out, d_also, sums + block * width, dots + block * width,
+                                      begin, end, channels);
+  });
+  std::fill_n(sum, width, 0.0);
+  std::fill_n(dot, width, 0.0);
+  for (std::size_t block = 0; block < blocks; ++block) {
+    for (std::size_t i = 0; i < width; ++i) {
+      sum[i] += double(sums[block * width + i]);
+      dot[i] += double(dots[block * width + i]);
+    }
+  }
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::batch_gradient(std::size_t rows, int channels, const Real* x, const Real* g,
+                                           const Sum* mean, const Sum* by_g, const Sum* by_x,
+                                           const Sum* constant, Real* d_x) {
+  for_row_blocks(rows, channels, [&](std::ptrdiff_t begin, std::ptrdiff_t end, std::size_t) {
+    kernels_.batch_norm.gradient(x, g, mean, by_g, by_x, constant, d_x, begin, end, channels);
+  });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::max_pool(const PoolShape& s, const Real* images, Real* out,
+                                     std::uint8_t* places) {
+  const std::ptrdiff_t in_size = std::ptrdiff_t{s.height} * s.width * s.channels,
+                       out_size = std::ptrdiff_t{s.out_height()} * s.out_width() * s.channels;
+  for_each_image(threads_, s.batch, pool_elements(s), [&](std::ptrdiff_t image) {
+    kernels_.pool.max_pool(s, images + image * in_size, out + image * out_size, places + image * out_size);
+  });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::max_pool_backward(const PoolShape& s, const std::uint8_t* places,
+                                              const Real* d_out, Real* d_images) {
+  const std::ptrdiff_t in_size = std::ptrdiff_t{s.height} * s.width * s.channels,
+                       out_size = std::ptrdiff_t{s.out_height()} * s.out_width() * s.channels;
+  for_each_image(threads_, s.batch, pool_elements(s), [&](std::ptrdiff_t image) {
+    kernels_.pool.max_pool_backward(s, places + image * out_size, d_out + image * out_size,
+                                    d_images + image * in_size);
+  });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::relu(int batch, std::size_t pixels, int channels, const Real* x,
+                                 const Real* factor, Real* out) {
+  for_each_element(threads_, batch, pixels, channels, [&](std::ptrdiff_t at, std::ptrdiff_t plane) {
+    const Sum value = factor ? Sum(factor[plane]) * Sum(x[at]) : Sum(x[at]);
+    out[at] = value < 0 ? Real(0) : Real(value);
+  });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::relu_backward(int batch, std::size_t pixels, int channels, const Real* out,
+                                          const Real* factor, const Real* d_out, Real* d_x) {
+  for_each_element(threads_, batch, pixels, channels, [&](std::ptrdiff_t at, std::ptrdiff_t plane) {
+    const Sum d = factor ? Sum(factor[plane]) * Sum(d_out[at]) : Sum(d_out[at]);
+    d_x[at] = Sum(out[at]) > 0 ? Real(d) : Real(0);
+  });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::flatten(int batch, std::size_t pixels, int channels, const Real* from, bool back,
+                                    Real* to) {
+  const auto count = static_cast<std::ptrdiff_t>(pixels);
+  for_each_image(threads_, batch, pixels * static_cast<std::size_t>(batch * channels),
+                 [&](std::ptrdiff_t image) {
+                   const std::ptrdiff_t first = image * count * channels;
+                   for (std::ptrdiff_t pixel = 0; pixel < count; ++pixel) {
+                     for (std::ptrdiff_t channel = 0; channel < channels; ++channel) {
+                       const std::ptrdiff_t last = first + pixel * channels + channel,
+                                            flat = first + channel * count + pixel;
+                       to[back ? last : flat] = from[back ? flat : last];
+                     }
+                   }
+                 });
+}
+
+template <typename Real>
+std::int64_t CpuImageCompute<Real>::count_correct(const Real* logits, const Token* targets, int rows,
+                                                  int classes) {
+  std::int64_t right = 0;
+  for (std::ptrdiff_t row = 0; row < rows; ++row) {
+    const Real* at = logits + row * classes;
+    const auto less = [](Real x, Real y) { return Sum(x) < Sum(y); };
+    right += std::max_element(at, at + classes, less) - at == targets[row] ? 1 : 0;
+  }
+  return right;
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::mean_pool(int batch, std::size_t pixels, int channels, const Real* images,
+                                      Real* out) {
+  const std::size_t size = pixels * static_cast<std::size_t>(channels);
+  for_each_image(threads_, batch, static_cast<std::size_t>(batch) * size, [&](std::ptrdiff_t image) {
+    const Real* from = images + image * static_cast<std::ptrdiff_t>(size);
+    for (std::ptrdiff_t channel = 0; channel < channels; ++channel) {
+      Sum sum = 0;
+      for (std::ptrdiff_t pixel = 0; pixel < static_cast<std::ptrdiff_t>(pixels); ++pixel)
+        sum += Sum(from[pixel * channels + channel]);
+      out[image * channels + channel] = Real(sum / Sum(pixels));
+    }
+  });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::mean_pool_backward(int batch, std::size_t pixels, int channels, const Real* d_out,
+                                               Real* d_images) {
+  const std::size_t size = pixels * static_cast<std::size_t>(channels);
+  for_each_image(threads_, batch, static_cast<std::size_t>(batch) * size, [&](std::ptrdiff_t image) {
+    Real* to = d_images + image * static_cast<std::ptrdiff_t>(size);
+    for (std::ptrdiff_t pixel = 0; pixel < static_cast<std::ptrdiff_t>(pixels); ++pixel) {
+      for (std::ptrdiff_t channel = 0; channel < channels; ++channel)
+        to[pixel * channels + channel] = Real(Sum(d_out[image * channels + channel]) / Sum(pixels));
+    }
+  });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::shortcut(int batch, int height, int width, int channels, int out_channels,
+                                     const Real* images, Real* out) {
+  const int front = (out_channels - channels) / 2;
+  const std::size_t elements = static_cast<std::size_t>(batch) * static_cast<std::size_t>(height) *
+                               static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
+  for_each_image(threads_, batch, elements, [&](std::ptrdiff_t image) {
+    for_every_second_pixel(image, height, width, [&](std::ptrdiff_t large, std::ptrdiff_t small) {
+      Real* to = out + small * out_channels;
+      std::fill_n(to, out_channels, Real{});
+      std::copy_n(images + large * channels, channels, to + front);
+    });
+  });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::shortcut_backward(int batch, int height, int width, int channels,
+                                              int out_channels, const Real* d_out, Real* d_images) {
+  const int front = (out_channels - channels) / 2;
+  const std::ptrdiff_t size = std::ptrdiff_t{height} * width * channels;
+  for_each_image(threads_, batch, static_cast<std::size_t>(batch * size), [&](std::ptrdiff_t image) {
+    std::fill_n(d_images + image * size, size, Real{});
+    for_every_second_pixel(image, height, width, [&](std::ptrdiff_t large, std::ptrdiff_t small) {
+      std::copy_n(d_out + small * out_channels + front, channels, d_images + large * channels);
+    });
+  });
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::add(const Real* from, Real* to, std::size_t count) {
+  parallel_for(threads_, count, 32, count, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) to[i] = Real(Sum(to[i]) + Sum(from[i]));
+  });
+}
+
+template class CpuImageCompute<float>;
+template class CpuImageCompute<double>;
+template class CpuImageCompute<bfloat16>;
+
+}  // namespace muster::compute::cpu

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/image_network.hpp"
+
+namespace muster::models {
+
+/// Names of --model for networks on images.
+const std::vector<std::string>& image_network_names();
+bool is_image_network(const std::string& name);
+/// Whether the network has batch normalization, and takes coloured images of any size; else MNIST's images.
+bool has_batch_norm(const std::string& name);
+/// The network with this name. `width`: MobileNet's multiplier.
+ImageNetwork named_network(const std::string& name, double width, int classes, const ImageSize& images);
+
+}  // namespace muster::models

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training/network_workload.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "models/conv_net.hpp"
+#include "models/model_memory.hpp"
+#include "models/named_network.hpp"
+#include "muster/philox.hpp"
+#include "training/sample_images.hpp"
+
+namespace muster {
+namespace {
+
+/// Smallest validation batch; validation uses the training batch when that is larger.
+constexpr std::uint64_t least_validation_batch = 32;
+
+/// First stream of the seed's generator, one for each dropout of the network. SampleWindows uses another one,
+/// and initial weights use small numbers (one per tensor).
+constexpr std::uint64_t dropout_stream = std::uint64_t{1} << 61;
+
+/// Each of `count` channels is kept, and doubled, with probability 1/2.
+template <typename Real>
+void draw_dropout(std::uint64_t seed, std::uint64_t stream, std::uint64_t sample, int count, Real* to) {
+  const std::uint64_t bits = uniform_bits(seed, stream, sample);
+  for (int channel = 0; channel < count; ++channel)
+    to[channel] = Real((bits >> channel & 1) != 0 ? 2.0f : 0.0f);
+}
+
+template <typename Real>
+class NetworkModel final : public Model {
+ public:
+  NetworkModel(const NetworkWorkload& workload, compute::Compute<Real>& compute, std::uint64_t max_samples,
+               std::size_t extra)
+      : workload_(workload),
+        net_(workload.network(), static_cast<int>(std::max(max_samples, least_validation_batch)), compute,
+             extra),
+        samples_(workload.data(), workload.network().images().width),
+        pixels_(static_cast<std::size_t>(net_.max_batch()) * samples_.elements()),
+        labels_(static_cast<std::size_t>(net_.max_batch())) {
+    for (const int channels : workload.network().dropout)
+      dropout_.emplace_back(static_cast<std::size_t>(net_.max_batch()) * static_cast<std::size_t>(channels));
+  }
+
+  models::ModelTensors<float>& tensors() noexcept override { return net_.tensors(); }
+  std::size_t bytes() const noexcept override {
+    std::size_t reals = pixels_.size();
+    for (const auto& factors : dropout_) reals += factors.size();
+    return net_.bytes() + reals * sizeof(Real) + labels_.size() * sizeof(compute::Token);
+  }
+
+  void load_samples(std::uint64_t first, std::uint64_t count) override {
+    count_ = count;
+    const NetworkWorkload::Settings& settings = workload_.settings();
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const Crop crop = settings.augment ? draw_crop(settings.seed, first + i) : Crop{};
+      load(*workload_.data().training, workload_.image_index(first + i), crop, i);
+      for (std::size_t layer = 0; layer < dropout_.size(); ++layer) {
+        const int channels = workload_.network().dropout[layer];
+        draw_dropout(settings.seed, dropout_stream + layer, first + i, channels,
+                     dropout_[layer].data() + i * static_cast<std::uint64_t>(channels));
+      }
+    }
+  }
+
+  void gradients(float gradient_scale, const Ready& ready) override {
+    typename models::ConvNet<Real>::Dropout dropout;
+    for (const auto& factors : dropout_) dropout.push_back(factors.data());
+    net_.loss_and_gradients(pixels_.data(), labels_.data(), static_cast<int>(count_), dropout, gradient_scale,
+                            ready);
+  }
+
+  void synchronize_batch_norm(const AllReduce& all_reduce) override {
+    net_.synchronize_batch_norm(all_reduce);
+  }
+
+  Validation validate_share(int rank, int ranks, bool fixed, const ShouldStop& should_stop) override {
+    Validation found;
+    const auto max_batch = static_cast<std::uint64_t>(net_.max_batch());
+    const std::uint64_t count = workload_.held_out(), group = fixed ? max_batch : 1;
+    const Share groups = share_of((count + group - 1) / group, rank, ranks);
+    const std::uint64_t begin = groups.begin * group, end = std::min(groups.end * group, count);
+    for (std::uint64_t at = begin; at < end && !should_stop();) {
+      const std::uint64_t batch = std::min(max_batch, end - at);
+      for (std::uint64_t i = 0; i < batch; ++i) load(*workload_.data().held_out, at + i, {}, i);
+      const auto result = net_.loss(pixels_.data(), labels_.data(), static_cast<int>(batch));
+      found.loss.sum += round_for_exact_sum(result.loss);
+      found.accuracy.sum += static_cast<double>(result.right);
+      at += batch;
+    }
+    found.loss.weight = found.accuracy.weight = static_cast<double>(std::max(begin, end) - begin);
+    return found;
+  }
+
+ private:
+  void load(const data::ImageSource& source, std::uint64_t image, const Crop& crop, std::uint64_t to) {
+    labels_[to] = source.label(image);
+    samples_.load(source, image, crop, pixels_.data() + to * samples_.elements());
+  }
+
+  const NetworkWorkload& workload_;
+  std::uint64_t count_ = 0;
+  models::ConvNet<Real> net_;
+  SampleImages<Real> samples_;
+  std::vector<Real> pixels_;
+  std::vector<std::vector<Real>> dropout_;  ///< factors, for each dropout of the network
+  std::vector<compute::Token> labels_;
+};
+
+models::ImageNetwork build_network(const data::LabelledSet& data, const NetworkWorkload::Settings& settings) {
+  const int side = settings.image_size > 0 ? settings.image_size : data.side;
+  return models::named_network(settings.name, settings.width, data.classes, {side, side, data.channels});
+}
+
+}  // namespace
+
+NetworkWorkload::NetworkWorkload(data::LabelledSet data, const Settings& settings)
+    : data_(std::move(data)),
+      settings_(settings),
+      network_(build_network(data_, settings)),
+      order_(data_.training->count(), settings.seed) {}
+
+std::string NetworkWorkload::model_line() const {
+  const models::ImageSize& images = network_.images();
+  return fmt::format("{}: images of {} x {}, {} classes", settings_.name, images.height, images.width,
+                     network_.classes());
+}
+
+std::string NetworkWorkload::data_line() const {
+  return fmt::format("{} images to train on{}, {} held out", data_.training->count(),
+                     settings_.augment ? ", cropped and mirrored" : "", data_.held_out->count());
+}
+
+MemorySegments NetworkWorkload::memory(std::uint64_t max_samples, std::size_t extra,
+                                       std::size_t real_bytes) const {
+  const std::uint64_t max_batch = std::max(max_samples, least_validation_batch);
+  MemorySegments segments = models::conv_net_memory(network_, max_batch, real_bytes, extra);
+  std::uint64_t reals = network_.images().elements();
+  for (const int channels : network_.dropout) reals += static_cast<std::uint64_t>(channels);
+  segments.push_back({"samples", max_batch * (reals * real_bytes + sizeof(compute::Token))});
+  return segments;
+}
+
+std::unique_ptr<Model> NetworkWorkload::build(compute::Compute<float>& compute, std::uint64_t max_samples,
+                                              std::size_t extra) const {
+  return std::make_unique<NetworkModel<float>>(*this, compute, max_samples, extra);
+}
+
+std::unique_ptr<Model> NetworkWorkload::build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
+                                              std::size_t extra) const {
+  return std::make_unique<NetworkModel<bfloat16>>(*this, compute, max_samples, extra);
+}
+
+}  // namespace muster

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "data/image_source.hpp"
+#include "models/image_network.hpp"
+#include "muster/sampler.hpp"
+#include "training/workload.hpp"
+
+namespace muster {
+
+/// An ImageNetwork on labelled images. Each epoch uses every image once, in the order of a Permutation. The
+/// sample's number decides how the image is cropped and mirrored, and which channels dropout zeroes.
+class NetworkWorkload final : public Workload {
+ public:
+  struct Settings {
+    std::string name;     ///< of the network
+    double width = 1;     ///< MobileNet's multiplier
+    int image_size = 0;   ///< pixels in each direction; 0: those of the data
+    bool augment = true;  ///< crop and mirror the images to train on
+    std::uint64_t seed = 0;
+  };
+  NetworkWorkload(data::LabelledSet data, const Settings& settings);
+
+  std::string model_text() const override { return network_.text; }
+  std::string model_line() const override;
+  std::string data_line() const override;
+  const char* unit() const noexcept override { return "image"; }
+  std::int64_t predictions_per_sample() const noexcept override { return 1; }
+  double flops_per_sample() const override { return network_.flops_per_image(); }
+  std::uint64_t samples_per_epoch() const noexcept override { return order_.count(); }
+  std::uint64_t held_out() const noexcept override { return data_.held_out->count(); }
+  std::uint64_t data_hash() const noexcept override {
+    return data_.held_out->fingerprint(data_.training->fingerprint(0));
+  }
+  /// The image of a sample.
+  std::uint64_t image_index(std::uint64_t sample) const noexcept {
+    return order_.at(sample / order_.count(), sample % order_.count());
+  }
+  models::TensorTable table() const override { return network_.table; }
+  MemorySegments memory(std::uint64_t max_samples, std::size_t extra, std::size_t real_bytes) const override;
+  std::unique_ptr<Model> build(compute::Compute<float>& compute, std::uint64_t max_samples,
+                               std::size_t extra) const override;
+  std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
+                               std::size_t extra) const override;
+
+  const data::LabelledSet& data() const noexcept { return data_; }
+  const Settings& settings() const noexcept { return settings_; }
+  const models::ImageNetwork& network() const noexcept { return network_; }
+
+ private:
+  data::LabelledSet data_;
+  Settings settings_;
+  models::ImageNetwork network_;
+  Permutation order_;
+};
+
+}  // namespace muster
