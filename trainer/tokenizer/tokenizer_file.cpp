@@ -98,7 +98,9 @@ Vocabulary read_model(const Json& model, TokenizerFile& file) {
     refuse(fmt::format("its model is of type {}, and only byte-level BPE is known", quote(type)));
   require_null(model, "dropout", "model");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (field(model, key) != "") require_null(model, key, "model");
+    const Json& affix = field(model, key);
+    const bool is_empty = affix.is_string() && affix.get_ref<const std::string&>().empty();
+    if (!is_empty) require_null(model, key, "model");
   }
   if (get_switch(model, "byte_fallback", false))
     refuse("its model has byte_fallback, as SentencePiece's do; only byte-level BPE is known");
