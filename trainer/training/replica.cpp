@@ -157,6 +157,7 @@ void Replica::compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFligh
   }
   compute_.end_chunk(chunk - reducer_->chunks().begin, 1.0 / static_cast<double>(predictions_per_step()),
                      flags.stop, flags.failed || step.result.error, reducer_->gradient(0).data());
+  compute_.accumulate_loss(false);  // a validation may come next
   reducer_->ready(0, compute_.stream());
 }
 

@@ -292,6 +292,7 @@ TEST_CASE("micro-batches give the gradients and the loss of the whole batch, wit
     for (std::size_t i = 0; i < found.size(); ++i)
       distance = std::max(distance, std::abs(double(found[i]) - double(wanted[i])));
     CHECK(distance < 1e-6);
+    CHECK(parts.validate_share().loss.value() == Approx(whole.validate_share().loss.value()).epsilon(1e-5));
     CHECK((parts.parameter_hash() == whole.parameter_hash()) == (micro_batch >= options.batch));
     std::uint64_t planned = 0;
     for (const MemorySegment& segment : estimate_memory(*workload, settings, 0, 1))
