@@ -156,6 +156,26 @@ TEST_CASE("an epoch later an image is cropped in another way", "[networks]") {
   CHECK(compute_losses(false) == 1);
 }
 
+TEST_CASE("the gradient's norm is that of the trained tensors, without statistics", "[networks]") {
+  const TemporaryFolder folder;
+  const auto workload = small_workload(folder, 20, 1);
+  auto compute = test_compute<float>();
+  const auto model = workload.build(compute, 4, 0);
+  model->tensors().initialize(1);
+  model->load_samples(0, 4);
+  model->gradients(0.25f, [](std::size_t) {});
+  double trained = 0, statistics = 0;
+  const auto gradients = model->tensors().gradients();
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    (i < model->tensors().table().trained_size ? trained : statistics) += double{gradients[i]} * gradients[i];
+  REQUIRE(statistics > 0.01 * trained);
+  Job job = Job::join({.device = Device::cpu});
+  Replica replica({{}, 4, 1}, workload, compute, job.host_world());
+  replica.initialize();
+  CHECK(replica.step(0, 0, 1e-3, {}).gradient_norm == Approx(std::sqrt(trained)).epsilon(1e-6));
+  job.leave();
+}
+
 TEST_CASE("a residual network learns to tell shapes that it was not trained on", "[networks]") {
   const TemporaryFolder folder;
   const NetworkWorkload workload(drawn_shapes(folder, 600, 200), {"resnet20", 1, 16, true, 5});
