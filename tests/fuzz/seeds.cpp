@@ -18,7 +18,10 @@
 #include "report/report_address.hpp"
 #include "roster/join_record.hpp"
 #include "step/step_record.hpp"
+#include "tokenizer/split_pattern.hpp"
 #include "transport/handshake.hpp"
+#include "weights/huggingface_folder.hpp"
+#include "weights/llmc_file.hpp"
 
 using namespace muster;
 using fuzz::Bytes;
@@ -239,6 +242,48 @@ void seed_checkpoints() {
       {{"a", "F32", {2, 1}, values, 8}, {"b.c", "BF16", {4}, values, 8}, {"none", "U8", {0}, values, 0}});
 }
 
+std::string read_bytes(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void seed_weights() {
+  models::GptConfig const config{1, 1, 2, 2, 3};
+  std::vector<float> const parameters(models::gpt_tensors(config).arena_size, 0.5F);
+  auto const at = folder / "weights";
+  std::filesystem::create_directories(folder / "fuzz_llmc");
+  weights::write_llmc_file(folder / "fuzz_llmc" / "padded", config, parameters);
+  weights::write_huggingface_folder(at, config, "", parameters);
+  seed("fuzz_huggingface", "folder",
+       read_bytes(at / "config.json") + '\0' + read_bytes(at / "model.safetensors"));
+  seed("fuzz_huggingface", "config", read_bytes(at / "config.json"));
+  std::filesystem::remove_all(at);
+}
+
+void seed_tokenizers() {
+  auto const file = [](const std::string& pre_tokenizer) {
+    return R"({"added_tokens":[{"id":5,"content":"<|e|>","normalized":false,"special":true}],"normalizer":null,
+"pre_tokenizer":)" +
+           pre_tokenizer +
+           R"(,"model":{"type":"BPE","ignore_merges":true,"vocab":{"a":0,"b":1,"ab":2,"\u0120":3,"\u0120a":4},
+"merges":["a b",["\u0120","a"]]}})";
+  };
+  std::string const text = " abab<|e|>ab a";
+  auto const prefix = std::string(1, static_cast<char>(text.size()));
+  seed("fuzz_tokenizer_file", "gpt2",
+       prefix + file(R"({"type":"ByteLevel","add_prefix_space":false})") + text);
+  seed("fuzz_tokenizer_file", "prefix", prefix + file(R"({"type":"ByteLevel","use_regex":false})") + text);
+  seed(
+      "fuzz_tokenizer_file", "llama3",
+      prefix +
+          file(
+              R"({"type":"Sequence","pretokenizers":[{"type":"Split","behavior":"Isolated","pattern":{"Regex":)" +
+              json(tokenizer::SplitPattern::llama3).dump() +
+              R"(}},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})") +
+          text);
+  seed("fuzz_text", "words", std::string("the 'S aaaa  \n\n<|end|>\xc3\xa9 123\t<x>"));
+}
+
 void seed_documents(const std::filesystem::path& fixtures) {
   for (const auto& entry : std::filesystem::directory_iterator(fixtures)) {
     auto const name = entry.path().filename().string();
@@ -282,6 +327,8 @@ int main(int argc, char** argv) {
   seed_plugin();
   seed_training_data();
   seed_checkpoints();
+  seed_weights();
+  seed_tokenizers();
   seed_documents(argv[2]);
   return 0;
 }

@@ -71,6 +71,7 @@ struct FreeMatch {
 }  // namespace
 
 const std::string SplitPattern::gpt2 = known_expressions[0];
+const std::string SplitPattern::llama3 = known_expressions[2];
 
 struct SplitPattern::Compiled {
   std::unique_ptr<pcre2_code, FreeCode> code;

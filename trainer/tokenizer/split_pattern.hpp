@@ -14,6 +14,8 @@ class SplitPattern {
  public:
   /// The expression of the pre-tokenizer ByteLevel, which is GPT-2's.
   static const std::string gpt2;
+  /// The one of Llama 3, in a pre-tokenizer of type Split.
+  static const std::string llama3;
 
   /// `expression`: as in a tokenizer.json.
   /// @throws std::runtime_error for an unknown expression, in one line.
