@@ -15,6 +15,7 @@
 #include "config/parse_command.hpp"
 #include "data/corpus.hpp"
 #include "machine/threads.hpp"
+#include "models/named_network.hpp"
 #include "training/collective_errors.hpp"
 #include "training/validation.hpp"
 #include "training/workload.hpp"
@@ -74,7 +75,10 @@ template <typename Real>
 Evaluation evaluate_images(const EvaluateOptions& o, const Checkpoint& checkpoint, const Job& job) {
   Options options;
   options.data = o.data;
-  options.model_name = checkpoint.state().model;
+  const auto network = models::parse_network_text(checkpoint.state().model);
+  options.model_name = network ? network->name : checkpoint.state().model;
+  options.width_multiplier = network ? network->width : 1;
+  options.image_size = o.image_size;
   const auto workload = read_workload(options);
   if (workload->model_text() != checkpoint.state().model)
     throw Error(ErrorCode::usage, fmt::format("{} holds a model that cannot be evaluated: {}", o.from,
@@ -130,7 +134,12 @@ std::optional<EvaluateOptions> parse_evaluate_options(int argc, const char* cons
                  "Only this part of the data, at its end, as training holds it out; 1: all of the data")
       ->check(number(1e-9, 1))
       ->capture_default_str();
-  app.add_option("--batch", o.batch, "Sequences at once on each rank; 0: about 1024 tokens")
+  app.add_option("--image-size", o.image_size,
+                 "Pixels in each direction for a network on images, as for training; 0: those of the data")
+      ->check(integer(0, 1024))
+      ->capture_default_str();
+  app.add_option("--batch", o.batch,
+                 "Sequences or images at once on each rank; 0: about 1024 tokens, or 256 images")
       ->check(integer(0, 1 << 16))
       ->capture_default_str();
   app.add_option("--dtype", o.dtype, "Type to compute in")

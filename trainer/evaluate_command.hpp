@@ -11,7 +11,8 @@ namespace muster {
 struct EvaluateOptions {
   std::string from, data;
   double validation_fraction = 1;  ///< part of the data, at its end; 1: all of it
-  int batch = 0;                   ///< sequences at once; 0: about 1024 tokens
+  int batch = 0;                   ///< sequences or images at once; 0: about 1024 tokens, or 256 images
+  int image_size = 0;              ///< Options::image_size
   std::string dtype = "fp32";
   int threads = 0;
 };

@@ -6,12 +6,15 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/find_checkpoint.hpp"
 #include "compute/arena.hpp"
 #include "config/option_validators.hpp"
 #include "config/parse_command.hpp"
 #include "muster/error.hpp"
 #include "weights/huggingface_folder.hpp"
 #include "weights/llmc_file.hpp"
+#include "weights/network_weights.hpp"
 #include "weights/safetensors_weights.hpp"
 #include "weights/weight_source.hpp"
 
@@ -52,11 +55,26 @@ void write_weights(const ExportOptions& o, const weights::WeightSource& source) 
     weights::write_safetensors_weights(o.output, source.config(), source.tokenizer(), parameters.span());
 }
 
+/// False unless the checkpoint is of a network on images.
+bool export_network(const ExportOptions& o) {
+  const auto path = find_checkpoint(o.from);
+  if (!path) return false;
+  const Checkpoint checkpoint(*path);
+  if (!weights::is_network_checkpoint(checkpoint)) return false;
+  if (o.format != "safetensors") {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} holds a network on images: pass --format=safetensors", path->string()));
+  }
+  fmt::print("{}: {}, {} parameters in float32\n", o.output, checkpoint.state().model,
+             weights::write_network_weights(o.output, checkpoint));
+  return true;
+}
+
 }  // namespace
 
 int export_command(int argc, const char* const* argv) {
   ExportOptions o;
-  CLI::App app("Writes the weights of a GPT that muster-train has trained, for other programs.",
+  CLI::App app("Writes the weights that muster-train has trained, for other programs.",
                "muster-train export");
   app.add_option("CHECKPOINT", o.from,
                  "A checkpoint (step-…), an output folder (its newest checkpoint), or what another export or "
@@ -66,7 +84,7 @@ int export_command(int argc, const char* const* argv) {
   app.add_option(
          "--format", o.format,
          "huggingface: a folder for transformers' from_pretrained(); llm.c: its .bin; safetensors: one "
-         "file with Muster's own names")
+         "file with Muster's own names, or with PyTorch's for a network on images")
       ->check(CLI::IsMember({"huggingface", "llm.c", "safetensors"}))
       ->capture_default_str();
   app.add_option("--output", o.output,
@@ -75,6 +93,7 @@ int export_command(int argc, const char* const* argv) {
   if (!parse_command(app, argc, argv)) return 0;
   if (o.output.empty()) o.output = default_output(o.format);
   check_output(o);
+  if (export_network(o)) return 0;
   const auto source = weights::open_weights(o.from);
   write_weights(o, *source);
   fmt::print("{}: {}, {} parameters in float32\n", o.output, models::gpt_text(source->config()),

@@ -2,6 +2,8 @@
 #include "models/named_network.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
 #include <utility>
 
 #include "models/mnist_cnn.hpp"
@@ -40,6 +42,25 @@ ImageNetwork named_network(const std::string& name, double width, int classes, c
     if (name == resnet) return resnet_cifar(blocks, classes, images);
   }
   return name == "resnet50" ? resnet50(classes, images) : mobilenet_v1(width, classes, images);
+}
+
+std::optional<NamedNetwork> parse_network_text(const std::string& text) {
+  NamedNetwork network;
+  network.name = text.substr(0, text.find(' '));
+  if (!is_image_network(network.name)) return std::nullopt;
+  const auto read = [&text](const char* key, auto& value) {
+    const auto at = text.find(key);
+    if (at == std::string::npos) return;
+    const std::string_view from(key);
+    std::from_chars(text.data() + at + from.size(), text.data() + text.size(), value);
+  };
+  read(" width=", network.width);
+  read(" classes=", network.classes);
+  const bool plausible = network.width > 0 && network.width <= 16 && network.classes > 0 &&
+                         network.classes <= compute::most_tokens_in_vocabulary;
+  if (!plausible || named_network(network.name, network.width, network.classes, {32, 32, 3}).text != text)
+    return std::nullopt;
+  return network;
 }
 
 }  // namespace muster::models

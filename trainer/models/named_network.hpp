@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,5 +16,14 @@ bool is_image_network(const std::string& name);
 bool has_batch_norm(const std::string& name);
 /// The network with this name. `width`: MobileNet's multiplier.
 ImageNetwork named_network(const std::string& name, double width, int classes, const ImageSize& images);
+
+/// The name and the sizes in an ImageNetwork::text.
+struct NamedNetwork {
+  std::string name;
+  double width = 1;
+  int classes = 10;
+};
+/// Nothing if the text is not of a network with a name.
+std::optional<NamedNetwork> parse_network_text(const std::string& text);
 
 }  // namespace muster::models

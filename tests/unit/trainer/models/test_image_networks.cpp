@@ -7,6 +7,7 @@
 #include "models/mnist_cnn.hpp"
 #include "models/mobilenet.hpp"
 #include "models/model_memory.hpp"
+#include "models/named_network.hpp"
 #include "models/resnet.hpp"
 #include "optimizer/optimizer.hpp"
 
@@ -26,6 +27,24 @@ TEST_CASE("the networks have the published numbers of parameters", "[networks]")
       {1.0, 4231976}, {0.75, 2585560}, {0.5, 1331592}, {0.25, 470072}};
   for (const auto& [width, parameters] : mobilenets)
     CHECK(mobilenet_v1(width, 1000).table.parameter_count == parameters);
+}
+
+TEST_CASE("the text of a network gives the same network", "[networks]") {
+  for (const auto& [name, width, classes] :
+       {std::tuple("resnet56", 1.0, 100), std::tuple("resnet50", 1.0, 12),
+        std::tuple("mobilenet-v1", 0.25, 3), std::tuple("mnist-cnn", 1.0, 10)}) {
+    const ImageNetwork network = named_network(name, width, classes, {32, 32, 3});
+    const auto parsed = parse_network_text(network.text);
+    REQUIRE(parsed);
+    CHECK(parsed->name == name);
+    CHECK(named_network(parsed->name, parsed->width, parsed->classes, {32, 32, 3}).text == network.text);
+  }
+  for (const char* text :
+       {"", "resnet56", "resnet57 classes=10", "resnet56 classes=ten", "resnet56 classes=-1",
+        "mobilenet-v1 width=1e9 classes=10", "resnet56 classes=10 more", "gpt layers=1"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_network_text(text));
+  }
 }
 
 TEST_CASE("the networks need the published numbers of operations", "[networks]") {

@@ -121,3 +121,16 @@ refused '--tokenizer text cannot be used: it is not a JSON object' tokenize --to
 refused '--tokenizer nowhere cannot be read' tokenize --tokenizer nowhere text --output new-shards
 printf 'good\377' > broken
 refused 'broken: byte 4 is not UTF-8' tokenize --tokenizer "$tokenizer" broken --output broken-shards
+
+# Networks on images: the weights under PyTorch's names, and the loss of the run.
+"$train" make-data cifar --train 200 --held-out 50 --output shapes > log
+run_training --model resnet20 --data shapes --batch 10 --steps 3 --warmup 1 --optimizer sgd --output images > log
+loss=$(sed -n 's/.*"validation_loss": \([0-9.]\{6\}\).*/\1/p' images/summary.json | head -n 1)
+on_ranks 2 evaluate images --data shapes --threads 1 > log
+grep -q "^loss $loss" log || fail "the network's loss is not $loss: $(cat log)"
+"$train" export images --format safetensors --output images.safetensors > log
+grep -q ': resnet20 classes=10, 269722 parameters' log || fail "export printed: $(cat log)"
+for name in conv1.weight layer3.2.bn2.running_var layer3.2.bn2.num_batches_tracked; do
+  grep -qa "\"$name\"" images.safetensors || fail "images.safetensors has no $name"
+done
+refused 'holds a network on images: pass --format=safetensors' export images --output images-model
