@@ -33,7 +33,8 @@ SampleImages<Real>::SampleImages(const data::LabelledSet& data, int side)
     }
   }
   if (side_ != source_side_)
-    cropped_.resize(static_cast<std::size_t>(source_side_ * source_side_ * channels_));
+    cropped_.resize(static_cast<std::size_t>(source_side_) *
+                    static_cast<std::size_t>(source_side_ * channels_));
 }
 
 template <typename Real>
@@ -82,7 +83,10 @@ void SampleImages<Real>::scale_into(Real* to) const {
       for (int channel = 0; channel < channels_; ++channel) {
         const auto pixel = [&](int at_row, int at_column) {
           return static_cast<float>(
-              cropped_[static_cast<std::size_t>((at_row * source_side_ + at_column) * channels_ + channel)]);
+              cropped_[(static_cast<std::size_t>(at_row) * static_cast<std::size_t>(source_side_) +
+                        static_cast<std::size_t>(at_column)) *
+                           static_cast<std::size_t>(channels_) +
+                       static_cast<std::size_t>(channel)]);
         };
         const float above =
             pixel(row.low, column.low) * (1 - column.part) + pixel(row.low, column.high) * column.part;

@@ -28,7 +28,9 @@ class SampleImages {
   /// `side`: pixels of the input; images of another size are scaled bilinearly.
   SampleImages(const data::LabelledSet& data, int side);
 
-  std::size_t elements() const { return static_cast<std::size_t>(side_ * side_ * channels_); }
+  std::size_t elements() const {
+    return static_cast<std::size_t>(side_) * static_cast<std::size_t>(side_ * channels_);
+  }
   void load(const data::ImageSource& source, std::uint64_t image, const Crop& crop, Real* to);
 
  private:

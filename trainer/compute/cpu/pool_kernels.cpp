@@ -79,6 +79,7 @@ void max_pool(const PoolShape& s, const Real* image, Real* out, std::uint8_t* pl
           const std::ptrdiff_t from = pixel * channels + first;
           load(value, image + from, whole_lanes<Sum>(count, from, in_size));
           const ChannelVector<Sum> here = ChannelVector<Sum>{} + Sum(place);
+          // NOLINTNEXTLINE(misc-redundant-expression): true for NaN
           const auto takes = (value > best) | (value != value);
           best = has_best ? (takes ? value : best) : value;
           which = has_best ? (takes ? here : which) : here;
