@@ -23,7 +23,11 @@ SharedObject::SharedObject(const char* variable, const char* file, const std::st
                            int scope)
     : file_(file_to_load(variable, file)), code_(code) {
   handle_ = dlopen(file_.c_str(), RTLD_NOW | scope);
-  if (handle_ != nullptr) return;
+  if (handle_ != nullptr) {
+    // The program or a preloaded tool may define functions of the library, as profilers of MPI do.
+    if (scope == RTLD_GLOBAL) handle_ = RTLD_DEFAULT;
+    return;
+  }
   const char* const why = dlerror();
   throw Error(code, fmt::format("{}; {}", why != nullptr ? why : file_ + " cannot be loaded", advice));
 }
