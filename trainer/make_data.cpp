@@ -22,16 +22,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct DigitOptions {
-  std::string output = "digits";
-  int training = 60'000, held_out = 10'000;
+struct ImageOptions {
+  std::string output;
+  int training = 0, held_out = 10'000;
   std::uint64_t seed = 1;
 };
 
-struct CifarOptions {
-  std::string output = "cifar";
-  int training = 50'000, held_out = 10'000, classes = 10;
-  std::uint64_t seed = 1;
+struct CifarOptions : ImageOptions {
+  int classes = 10;
 };
 
 struct LanguageOptions {
@@ -59,7 +57,7 @@ fs::path new_file(const fs::path& folder, const std::string& name) {
   return folder / name;
 }
 
-void write_digits(const DigitOptions& o) {
+void write_digits(const ImageOptions& o) {
   const std::pair<int, std::uint64_t> sets[] = {{o.training, 1}, {o.held_out, 2}};
   std::vector<fs::path> paths;
   for (const char* name : data::ImageSet::names) paths.push_back(new_file(o.output, name));
@@ -152,33 +150,24 @@ void write_language(const LanguageOptions& o) {
              text ? "" : fmt::format(" --vocabulary {}", o.symbols));
 }
 
-void add_digits(CLI::App& app, DigitOptions& o) {
-  app.add_option("--output", o.output, "Folder for the four files; created")->capture_default_str();
+/// `least`: the fewest images to train on.
+void add_image_options(CLI::App& app, ImageOptions& o, int least) {
+  app.add_option("--output", o.output, "Folder for the files; created")->capture_default_str();
   app.add_option("--train", o.training, "Images to train on")
-      ->check(integer(1, 1'000'000))
+      ->check(integer(least, 1'000'000))
       ->capture_default_str();
   app.add_option("--held-out", o.held_out, "Images to validate with")
       ->check(integer(1, 1'000'000))
       ->capture_default_str();
-  app.add_option("--seed", o.seed, "Seed; another one gives other digits")
+  app.add_option("--seed", o.seed, "Seed; another one gives other images")
       ->check(integer(std::uint64_t{0}, ~std::uint64_t{0}).description(""))
       ->capture_default_str();
 }
 
-void add_cifar(CLI::App& app, CifarOptions& o) {
-  app.add_option("--output", o.output, "Folder for the files; created")->capture_default_str();
-  app.add_option("--train", o.training, "Images to train on")
-      ->check(integer(5, 1'000'000))
-      ->capture_default_str();
-  app.add_option("--held-out", o.held_out, "Images to validate with")
-      ->check(integer(1, 1'000'000))
-      ->capture_default_str();
+void add_classes(CLI::App& app, CifarOptions& o) {
   app.add_option("--classes", o.classes,
                  "10: the shape, in CIFAR-10's files; 100: shape and colour, in CIFAR-100's")
       ->check(CLI::IsMember({10, 100}))
-      ->capture_default_str();
-  app.add_option("--seed", o.seed, "Seed; another one gives other images")
-      ->check(integer(std::uint64_t{0}, ~std::uint64_t{0}).description(""))
       ->capture_default_str();
 }
 
@@ -206,8 +195,8 @@ void add_language(CLI::App& app, LanguageOptions& o) {
 
 int make_data(int argc, const char* const* argv) {
   CLI::App app("Generates training data, the same for the same options.", "muster-train make-data");
-  DigitOptions digits;
-  CifarOptions cifar;
+  ImageOptions digits{"digits", 60'000};
+  CifarOptions cifar{{"cifar", 50'000}};
   LanguageOptions language;
   CLI::App* digits_app =
       app.add_subcommand("digits", "Synthetic digits as MNIST's four IDX files, for --model=mnist-cnn");
@@ -216,8 +205,9 @@ int make_data(int argc, const char* const* argv) {
   CLI::App* language_app = app.add_subcommand(
       "language", "A synthetic language with a known entropy rate, which is the least possible loss");
   app.require_subcommand(1);
-  add_digits(*digits_app, digits);
-  add_cifar(*cifar_app, cifar);
+  add_image_options(*digits_app, digits, 1);
+  add_image_options(*cifar_app, cifar, 5);
+  add_classes(*cifar_app, cifar);
   add_language(*language_app, language);
   if (!parse_command(app, argc, argv)) return 0;
   if (*digits_app) write_digits(digits);

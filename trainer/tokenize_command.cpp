@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "compute/token.hpp"
 #include "config/option_validators.hpp"
 #include "config/parse_command.hpp"
 #include "data/mapped_file.hpp"
@@ -24,7 +25,6 @@ namespace {
 using tokenizer::BpeTokenizer;
 using tokenizer::TokenId;
 
-constexpr std::size_t max_tokenizer_bytes = 256 << 20;
 /// Tokens that begin a document in shards of llm.c: GPT-2's and Llama 3's.
 constexpr const char* document_tokens[] = {"<|endoftext|>", "<|begin_of_text|>"};
 
@@ -36,7 +36,7 @@ struct TokenizeOptions {
 };
 
 std::string read_tokenizer(const std::string& path) {
-  auto file = read_regular_file(path, max_tokenizer_bytes);
+  auto file = read_regular_file(path, compute::max_tokenizer_bytes);
   if (!file)
     throw Error(ErrorCode::usage,
                 fmt::format("--tokenizer {} cannot be read, or is longer than 256 MiB", path));

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Hugging Face folder: config.json, then after a NUL model.safetensors. Both may be the input alone.
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <stdexcept>
 #include <vector>
 
 #include "muster/error.hpp"
+#include "temporary_folder.hpp"
 #include "weights/huggingface_config.hpp"
 #include "weights/huggingface_folder.hpp"
 
@@ -17,14 +16,11 @@ namespace {
 constexpr std::size_t most_parameters = 1 << 20;
 
 void read_folder(std::string_view config, std::string_view tensors) {
-  static std::filesystem::path const folder = [] {
-    std::string pattern = "/tmp/fuzz-huggingface-XXXXXX";
-    return std::filesystem::path(::mkdtemp(pattern.data()));
-  }();
-  std::ofstream(folder / "config.json", std::ios::binary) << config;
-  std::ofstream(folder / "model.safetensors", std::ios::binary) << tensors;
+  static TemporaryFolder const folder;
+  write_file(folder / "config.json", std::string(config));
+  write_file(folder / "model.safetensors", std::string(tensors));
   try {
-    weights::HuggingfaceFolder const opened(folder);
+    weights::HuggingfaceFolder const opened(folder.path());
     auto const table = models::gpt_tensors(opened.config());
     if (table.arena_size > most_parameters) return;
     std::vector<float> parameters(table.arena_size);

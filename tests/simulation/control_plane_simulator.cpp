@@ -88,7 +88,9 @@ int main(int argc, char** argv) {
   app.add_option("--faults", faults, "faults in each job; by default 0 to 2, by the seed")
       ->check(CLI::Range(0, 8));
   app.add_option("--fault", kind, "one kind of fault")->check(CLI::IsMember(kinds()));
-  app.add_option("--after-loss", after_loss, "what becomes of the other ranks; by default by the seed")
+  app.add_option("--after-loss", after_loss,
+                 "shrink, end or launcher: after a loss the other ranks go on, end, or are killed by the "
+                 "launcher; by default the seed chooses")
       ->check(CLI::IsMember(after_loss_names()));
   app.add_flag("--verbose", verbose, "describe each run, also a good one");
   CLI11_PARSE(app, argc, argv);

@@ -7,14 +7,14 @@
 #include <algorithm>
 #include <set>
 
-#include "job_facts.hpp"
+#include "verdict.hpp"
 
 namespace simulator {
 namespace {
 
-class SurvivorVerdict {
+class SurvivorVerdict : private Verdict {
  public:
-  explicit SurvivorVerdict(const JobResult& result) : result_(result), facts_(result) {}
+  explicit SurvivorVerdict(const JobResult& result) : Verdict(result) {}
 
   std::vector<std::string> find() {
     check_ends();
@@ -27,10 +27,6 @@ class SurvivorVerdict {
   }
 
  private:
-  template <typename... Args>
-  void add(fmt::format_string<Args...> format, Args&&... args) {
-    violations_.push_back(fmt::format(format, std::forward<Args>(args)...));
-  }
   // A second loss came while the ranks connected to the smaller job.
   bool has_turned_away() const {
     return std::any_of(result_.ranks.begin(), result_.ranks.end(),
@@ -117,10 +113,6 @@ class SurvivorVerdict {
     for (std::size_t r = 0; r < result_.ranks.size(); ++r) has_survivor = has_survivor || is_survivor(r);
     return !has_survivor || facts_.may_have_ended_well() || facts_.hits_reporter();
   }
-
-  const JobResult& result_;
-  JobFacts facts_;
-  std::vector<std::string> violations_;
 };
 
 }  // namespace

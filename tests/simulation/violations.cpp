@@ -5,17 +5,17 @@
 #include <algorithm>
 #include <set>
 
-#include "job_facts.hpp"
 #include "survivor_violations.hpp"
+#include "verdict.hpp"
 
 namespace simulator {
 namespace {
 
 using namespace std::chrono_literals;
 
-class Verdict {
+class EndVerdict : private Verdict {
  public:
-  explicit Verdict(const JobResult& result) : result_(result), facts_(result) {}
+  explicit EndVerdict(const JobResult& result) : Verdict(result) {}
 
   std::vector<std::string> find() {
     if (result_.faults.empty()) {
@@ -29,10 +29,6 @@ class Verdict {
   }
 
  private:
-  template <typename... Args>
-  void add(fmt::format_string<Args...> format, Args&&... args) {
-    violations_.push_back(fmt::format(format, std::forward<Args>(args)...));
-  }
   void check_healthy() {
     for (std::size_t r = 0; r < result_.ranks.size(); ++r) {
       const auto& rank = result_.ranks[r];
@@ -109,10 +105,6 @@ class Verdict {
            std::all_of(result_.ranks.begin(), result_.ranks.end(),
                        [](const RankEnd& rank) { return rank.exit_code == 0; });
   }
-
-  const JobResult& result_;
-  JobFacts facts_;
-  std::vector<std::string> violations_;
 };
 
 }  // namespace
@@ -120,7 +112,7 @@ class Verdict {
 std::vector<std::string> find_violations(const JobResult& result) {
   if (result.after_loss == AfterLoss::shrink && !result.faults.empty())
     return find_survivor_violations(result);
-  return Verdict(result).find();
+  return EndVerdict(result).find();
 }
 
 std::string name_of(FaultKind kind) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "compute/token.hpp"
 #include "file/regular_file.hpp"
 #include "files/atomic_folder.hpp"
 #include "files/hash.hpp"
@@ -24,7 +25,7 @@ constexpr const char* state_name = "state.json";
 constexpr const char* autotune_name = "autotune.json";
 constexpr const char* tokenizer_name = "tokenizer.json";
 constexpr std::size_t max_state_bytes = 65536;  // write_checkpoint() writes about 400 bytes
-constexpr std::size_t max_autotune_bytes = 16 << 20, max_tokenizer_bytes = 256 << 20;
+constexpr std::size_t max_autotune_bytes = 16 << 20;
 
 struct Part {
   const char* prefix;
@@ -58,7 +59,7 @@ std::string read_text(const fs::path& folder, const char* name, std::size_t max_
 
 void read_tokenizer(const fs::path& folder, StoredState& stored) {
   if (stored.state.tokenizer != tokenizer_file_kind) return;
-  stored.state.tokenizer = read_text(folder, tokenizer_name, max_tokenizer_bytes);
+  stored.state.tokenizer = read_text(folder, tokenizer_name, compute::max_tokenizer_bytes);
   if (hash_tokenizer(stored.state.tokenizer) != stored.tokenizer_hash)
     refuse(folder, fmt::format("{} does not match the hash in {}", tokenizer_name, state_name));
 }

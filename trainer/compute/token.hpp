@@ -9,4 +9,7 @@ namespace muster::compute {
 using Token = std::uint16_t;
 inline constexpr int most_tokens_in_vocabulary = 1 << 16;
 
+/// The largest tokenizer.json that is read.
+inline constexpr std::size_t max_tokenizer_bytes = 256 << 20;
+
 }  // namespace muster::compute

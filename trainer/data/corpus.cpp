@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compute/token.hpp"
 #include "data/files.hpp"
 #include "data/shard.hpp"
 #include "file/regular_file.hpp"
@@ -20,8 +21,6 @@ namespace fs = std::filesystem;
 [[noreturn]] void refuse_corpus(const std::string& where, const std::string& why) {
   throw Error(ErrorCode::usage, fmt::format("--data {}: {}", where, why));
 }
-
-constexpr std::size_t max_tokenizer_bytes = 256 << 20;
 
 bool is_shard(const fs::path& path) { return path.extension() == ".bin"; }
 
@@ -57,7 +56,7 @@ void Corpus::read_tokenizer_file(const fs::path& shard) {
   const fs::path path = shard.parent_path() / "tokenizer.json";
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return;
-  const auto file = read_regular_file(path.string(), max_tokenizer_bytes);
+  const auto file = read_regular_file(path.string(), compute::max_tokenizer_bytes);
   if (!file)
     throw Error(ErrorCode::usage, fmt::format("cannot read {}, or it is longer than 256 MiB", path.string()));
   if (tokenizer_file_.empty()) tokenizer_file_ = file->text;

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "compute/token.hpp"
 #include "config/option_validators.hpp"
 #include "config/parse_command.hpp"
 #include "file/regular_file.hpp"
@@ -30,7 +31,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t max_prompt_bytes = 16 << 20, max_tokenizer_bytes = 256 << 20;
+constexpr std::size_t max_prompt_bytes = 16 << 20;
 
 struct GenerateOptions {
   std::string from, prompt, tokenizer, dtype = "fp32";
@@ -75,7 +76,7 @@ std::unique_ptr<tokenizer::Tokenizer> open_tokenizer(const GenerateOptions& o,
                             o.from));
   }
   if (o.tokenizer == "bytes") return tokenizer::make_tokenizer(o.tokenizer, o.tokenizer);
-  const auto file = read_regular_file(o.tokenizer, max_tokenizer_bytes);
+  const auto file = read_regular_file(o.tokenizer, compute::max_tokenizer_bytes);
   if (!file) {
     throw Error(ErrorCode::usage,
                 fmt::format("--tokenizer {} cannot be read, or is longer than 256 MiB", o.tokenizer));

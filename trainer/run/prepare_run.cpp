@@ -32,16 +32,16 @@ std::string shared_settings(const Options& options) {
 }
 
 Replica::Settings replica_settings(const Options& options, bool on_device) {
-  return {options.optimizer,
-          options.batch,
-          options.seed,
-          options.deterministic ? options.chunk : 0,
-          options.shard_optimizer,
-          options.dtype == "bf16" ? sizeof(bfloat16) : sizeof(float),
-          on_device,
-          options.micro_batch,
-          options.label_smoothing,
-          options.sync_batch_norm};
+  return {.optimizer = options.optimizer,
+          .batch = options.batch,
+          .seed = options.seed,
+          .chunk = options.deterministic ? options.chunk : 0,
+          .shard_optimizer = options.shard_optimizer,
+          .real_bytes = options.dtype == "bf16" ? sizeof(bfloat16) : sizeof(float),
+          .on_device = on_device,
+          .micro_batch = options.micro_batch,
+          .label_smoothing = options.label_smoothing,
+          .sync_batch_norm = options.sync_batch_norm};
 }
 
 compute::cuda::OpenedGpu open_gpu(const Job& job, CollectiveErrors& errors) {

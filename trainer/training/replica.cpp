@@ -144,6 +144,7 @@ void Replica::compute_micro_batch(const Share& samples, std::uint64_t begin, boo
     compute_.check_finite(gradient.data(), gradient.size());
     reducer_->ready(tensor + 1, stream);
   });
+  compute_.accumulate_loss(false);
 }
 
 // Passes the chunk's gradients and scalars to the reducer, which starts to reduce them at once.
@@ -157,7 +158,6 @@ void Replica::compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFligh
   }
   compute_.end_chunk(chunk - reducer_->chunks().begin, 1.0 / static_cast<double>(predictions_per_step()),
                      flags.stop, flags.failed || step.result.error, reducer_->gradient(0).data());
-  compute_.accumulate_loss(false);  // a validation may come next
   reducer_->ready(0, compute_.stream());
 }
 

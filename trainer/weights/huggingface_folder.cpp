@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "checkpoint/training_state.hpp"
+#include "compute/token.hpp"
 #include "file/regular_file.hpp"
 #include "files/atomic_folder.hpp"
 #include "files/output_file.hpp"
@@ -30,7 +31,7 @@ constexpr const char* index_name = "model.safetensors.index.json";
 constexpr const char* tokenizer_name = "tokenizer.json";
 constexpr const char* prefix = "transformer.";
 constexpr const char* output_layer = "lm_head.weight";
-constexpr std::size_t max_config_bytes = 1 << 20, max_index_bytes = 16 << 20, max_tokenizer_bytes = 256 << 20;
+constexpr std::size_t max_config_bytes = 1 << 20, max_index_bytes = 16 << 20;
 
 /// The shape in the file.
 std::vector<std::int64_t> foreign_shape(const models::Tensor& tensor, bool transposed) {
@@ -78,7 +79,7 @@ HuggingfaceFolder::HuggingfaceFolder(const fs::path& folder) : folder_(folder) {
   check_names();
   std::error_code ignored;
   if (!fs::exists(folder / tokenizer_name, ignored)) return;
-  auto tokenizer = read_regular_file((folder / tokenizer_name).string(), max_tokenizer_bytes);
+  auto tokenizer = read_regular_file((folder / tokenizer_name).string(), compute::max_tokenizer_bytes);
   if (!tokenizer) refuse(fmt::format("{} cannot be read, or is longer than 256 MiB", tokenizer_name));
   tokenizer_ =
       tokenizer->text == tokenizer::byte_tokenizer_file() ? byte_tokenizer : std::move(tokenizer->text);

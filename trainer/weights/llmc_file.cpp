@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "file/pread_all.hpp"
 #include "files/output_file.hpp"
 #include "muster/error.hpp"
 #include "weights/gpt_names.hpp"
@@ -98,17 +99,9 @@ void LlmcFile::refuse(const std::string& why) const {
 }
 
 void LlmcFile::read_at(std::uint64_t offset, void* to, std::uint64_t size) const {
-  char* at = static_cast<char*>(to);
-  while (size > 0) {
-    const ssize_t done = ::pread(file_.number(), at, size, static_cast<off_t>(offset));
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0)
-      throw Error(ErrorCode::system, fmt::format("cannot read {}: {}", path_.string(), std::strerror(errno)));
-    if (done == 0) refuse("it became shorter while it was read");
-    at += done;
-    offset += static_cast<std::uint64_t>(done);
-    size -= static_cast<std::uint64_t>(done);
-  }
+  if (pread_all(file_.number(), offset, to, size)) return;
+  if (errno == 0) refuse("it became shorter while it was read");
+  throw Error(ErrorCode::system, fmt::format("cannot read {}: {}", path_.string(), std::strerror(errno)));
 }
 
 void LlmcFile::read(std::span<float> parameters) const {

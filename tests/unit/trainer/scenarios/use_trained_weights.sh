@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# use_trained_weights.sh MPIRUN MUSTER_TRAIN TOKENIZER: what becomes of a trained model. Each export has the validation loss of
+# use_trained_weights.sh MPIRUN MUSTER_TRAIN TOKENIZER: uses trained models. Each export has the validation loss of
 # the run, on one rank and on three, and starts another run; wrong uses end with one line.
 set -eu
 mpirun=$1 train=$2 tokenizer=$3

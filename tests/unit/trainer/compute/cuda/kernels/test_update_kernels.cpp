@@ -39,6 +39,23 @@ Decision decide(double squares, float loss, float not_finite, float clip) {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
 
+/// update(decision) runs a kernel. It must update nothing unless the decision says so, and then reach
+/// `expected` and write the rounded copy.
+template <typename Update>
+void check_update(const Update& update, const std::vector<float>& parameter, const std::vector<Bf16>& copy,
+                  const std::vector<double>& expected) {
+  const auto before = parameter;
+  const auto copy_before = copy;
+  Decision decision{1, 0.25f, 0};
+  update(decision);
+  CHECK(same_bits(parameter, before));
+  CHECK(same_bits(copy, copy_before));
+  decision.apply = 1;
+  update(decision);
+  CHECK(worst_ratio(parameter, expected, bounds(expected, 1e-6, 1e-6)) < 1);
+  for (std::size_t i = 0; i < copy.size(); ++i) REQUIRE(copy[i].bits == narrow(parameter[i]).bits);
+}
+
 }  // namespace
 
 TEST_CASE("the sum of squares has the same bits in any order of threads", "[gpu kernels]") {
@@ -114,7 +131,6 @@ TEST_CASE("AdamW agrees with the CPU's in double and writes the rounded copy", "
   const auto gradient = random_floats(count, 1);
   auto parameter = random_floats(count, 2), moment1 = random_floats(count, 3, 0.1), moment2 = moment1;
   for (float& value : moment2) value = std::abs(value);
-  const auto before = parameter;
   auto p = exact(parameter), m1 = exact(moment1), m2 = exact(moment2);
   const auto g = exact(gradient);
   muster::compute::AdamwStep step;
@@ -126,20 +142,13 @@ TEST_CASE("AdamW agrees with the CPU's in double and writes the rounded copy", "
 
   std::vector<Bf16> copy(count, rounded(7));
   const UpdateScalars scalars{0.9f, 0.99f, 0.01f / 0.5f, 1 / 0.3f, 1e-8f, 1 - 0.01f * 0.1f};
-  Decision decision{1, 0.25f, 0};
-  const auto update = [&] {
+  const auto update = [&](const Decision& decision) {
     run(muster_adamw, {{2}, element_threads}, count, scalars, &decision, parameter, gradient.data(), moment1,
         moment2, copy);
   };
-  update();
-  CHECK(same_bits(parameter, before));
-  CHECK(copy[0].bits == rounded(7).bits);
-  decision.apply = 1;
-  update();
-  CHECK(worst_ratio(parameter, p, bounds(p, 1e-6, 1e-6)) < 1);
+  check_update(update, parameter, copy, p);
   CHECK(worst_ratio(moment1, m1, bounds(m1, 1e-6, 1e-7)) < 1);
   CHECK(worst_ratio(moment2, m2, bounds(m2, 1e-6, 1e-7)) < 1);
-  for (std::size_t i = 0; i < count; ++i) REQUIRE(copy[i].bits == narrow(parameter[i]).bits);
 }
 
 TEST_CASE("SGD agrees with the CPU's in double and writes the rounded copy", "[gpu kernels]") {
@@ -147,7 +156,6 @@ TEST_CASE("SGD agrees with the CPU's in double and writes the rounded copy", "[g
   const auto gradient = random_floats(count, 1);
   for (const bool nesterov : {false, true}) {
     auto parameter = random_floats(count, 2), momentum = random_floats(count, 3, 0.1);
-    const auto before = parameter;
     auto p = exact(parameter), v = exact(momentum);
     const auto g = exact(gradient);
     const muster::compute::SgdStep step{0.01, 0.9, nesterov, 0.1, 0.25};
@@ -156,19 +164,12 @@ TEST_CASE("SGD agrees with the CPU's in double and writes the rounded copy", "[g
 
     std::vector<Bf16> copy(count, rounded(7));
     const SgdScalars scalars{0.1f, 0.9f, nesterov ? 0.01f : 0, nesterov ? 0.009f : 0.01f};
-    Decision decision{1, 0.25f, 0};
-    const auto update = [&] {
+    const auto update = [&](const Decision& decision) {
       run(muster_sgd, {{2}, element_threads}, count, scalars, &decision, parameter, gradient.data(), momentum,
           copy);
     };
-    update();
-    CHECK(same_bits(parameter, before));
-    CHECK(copy[0].bits == rounded(7).bits);
-    decision.apply = 1;
-    update();
-    CHECK(worst_ratio(parameter, p, bounds(p, 1e-6, 1e-6)) < 1);
+    check_update(update, parameter, copy, p);
     CHECK(worst_ratio(momentum, v, bounds(v, 1e-6, 1e-6)) < 1);
-    for (std::size_t i = 0; i < count; ++i) REQUIRE(copy[i].bits == narrow(parameter[i]).bits);
   }
 }
 
