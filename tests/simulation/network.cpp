@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "deadline.hpp"
 
@@ -77,8 +78,10 @@ void SimulatedChannel::start(OnMessage on_message, OnDisconnect on_disconnect, s
   on_message_ = std::move(on_message);
   on_disconnect_ = std::move(on_disconnect);
   started_ = true;
-  for (auto& event : before_start_) network_.simulator_.after(Duration{0}, std::move(event));
-  before_start_.clear();
+  for (auto& event : std::exchange(before_start_, {}))
+    network_.simulator_.after(Duration{0}, [self = shared_from_this(), event = std::move(event)] {
+      self->run_on_thread([self, event] { event(*self); });
+    });
 }
 
 // Runs `event` at the other end after all that this end sent before, if the network carries it.
@@ -90,9 +93,8 @@ void SimulatedChannel::send_event(std::function<void(SimulatedChannel&)> event) 
   simulator.after(arrival - simulator.now(), [this, self = shared_from_this(), event = std::move(event)] {
     auto const other = other_end_.lock();
     if (!other || !network_.reaches(self_, peer_)) return;
-    auto deliver = [other, event] { other->run_on_thread([other, event] { event(*other); }); };
-    if (other->started_) return deliver();
-    other->before_start_.emplace_back(std::move(deliver));
+    if (other->started_) return other->run_on_thread([other, event] { event(*other); });
+    other->before_start_.push_back(event);  // without `other`, which would keep itself alive
   });
 }
 

@@ -92,7 +92,7 @@ class SimulatedChannel final : public muster::control::Channel,
   bool started_ = false;
   bool closed_ = false;
   bool silent_ = false;
-  std::vector<std::function<void()>> before_start_;  // arrived before start()
+  std::vector<std::function<void(SimulatedChannel&)>> before_start_;  // arrived before start()
   OnMessage on_message_;
   OnDisconnect on_disconnect_;
 };
