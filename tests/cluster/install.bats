@@ -88,6 +88,22 @@ install_as() {
   [ "$(sort <<<"$output")" = "$(printf 'rank %s of 4: sum 10\n' 0 1 2 3)" ]
 }
 
+@test "the installed examples, in C++ and in C, train the same model, on any number of ranks" {
+  [ -d "$BATS_FILE_TMPDIR/prefix" ] || DESTDIR=$BATS_FILE_TMPDIR/prefix cmake --install "$build" --prefix /usr > /dev/null
+  prefix=$BATS_FILE_TMPDIR/prefix/usr programs=$BATS_FILE_TMPDIR/examples
+  cmake -G Ninja -S "$prefix/share/muster/examples" -B "$programs" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null
+  cmake --build "$programs" > /dev/null
+  cd "$BATS_TEST_TMPDIR"
+  for program in spirals spirals_c; do
+    run -0 timeout 60 "$programs/$program" $program.state 30
+    run -0 --separate-stderr timeout 60 mpirun --allow-run-as-root --oversubscribe -n 2 "$programs/$program" $program.state 100
+    [[ "${lines[0]}" = "epoch 31: loss 0.0"* ]] && [[ "${lines[-1]}" = "epoch 100: loss 0.00"* ]]
+    echo damaged > damaged.state
+    run -1 bash -c "timeout 60 mpirun --allow-run-as-root --oversubscribe -n 2 '$programs/$program' damaged.state 2>&1 | grep -c '^$program:.*damaged.state is not a checkpoint of this program' | grep -vx 1"
+  done
+  cmp spirals.state spirals_c.state
+}
+
 @test "check-build lists the versions that it found, and - for missing ones" {
   # row NAME BUILT FOUND: the table has such a row.
   row() { grep -qE "^  $1 +(yes|no) +$2 +$3 +[a-z]" <<<"$output" || { echo "no row '$1' with $2 and $3 in: $output"; return 1; }; }

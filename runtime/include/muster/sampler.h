@@ -22,7 +22,7 @@ MUSTER_API int muster_share_of(uint64_t total, int rank, int size, uint64_t* beg
  * no members will be added. */
 typedef struct muster_sampler_position {
   uint64_t seed;   /* seed of the order */
-  uint64_t epoch;  /* completed passes over the data */
+  uint64_t epoch;  /* passes over the data before this one */
   uint64_t offset; /* samples of this pass taken by all ranks together */
 } muster_sampler_position;
 
@@ -50,7 +50,8 @@ typedef struct muster_batch {
 } muster_batch;
 /* Fills *batch with the next `global` samples, at least 1, or with the rest of the epoch. */
 MUSTER_API int muster_sampler_next(muster_sampler* sampler, uint64_t global, muster_batch* batch);
-/* Sets *position to the beginning of the next batch; at the end of an epoch, to that end. */
+/* Sets *position to the beginning of the next batch. After the last batch of an epoch that is this epoch's
+ * end: its offset is the number of samples. */
 MUSTER_API int muster_sampler_tell(const muster_sampler* sampler, muster_sampler_position* position);
 /* Sets *sample to the sample at position `offset`, below the number of samples, in the order of `epoch`,
  * below 2^62; else MUSTER_USAGE. */

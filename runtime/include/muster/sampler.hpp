@@ -21,7 +21,7 @@ MUSTER_EXPORT Share share_of(std::uint64_t total, int rank, int size) noexcept;
 /// depend on ranks, so a run may continue with another number of them.
 struct SamplerPosition {
   std::uint64_t seed = 0;    ///< seed of the order
-  std::uint64_t epoch = 0;   ///< completed passes over the data
+  std::uint64_t epoch = 0;   ///< passes over the data before this one
   std::uint64_t offset = 0;  ///< samples of this pass taken by all ranks together
   bool operator==(const SamplerPosition&) const = default;
 };
@@ -68,7 +68,12 @@ class MUSTER_EXPORT Sampler {
   /// The sample at position `offset`, below samples(), in the order of `epoch`.
   std::uint64_t at(std::uint64_t epoch, std::uint64_t offset) const noexcept;
   std::uint64_t samples() const noexcept { return order_.count(); }
+  /// Where the next batch begins; after the last batch of an epoch, that epoch's end.
   const SamplerPosition& position() const noexcept { return position_; }
+  /// Number of epochs whose last batch was taken.
+  std::uint64_t completed_epochs() const noexcept {
+    return position_.epoch + (position_.offset == samples() ? 1 : 0);
+  }
 
  private:
   Permutation order_;

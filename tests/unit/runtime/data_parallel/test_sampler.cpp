@@ -134,7 +134,9 @@ TEST_CASE("a sampler resumes with another number of ranks, in the middle of an e
   SamplerPosition again{11, 0, 0};
   CHECK(taken == collect_epoch(100, 1, 6, again));
   Sampler sampler(100, 0, 1, position);
+  CHECK(sampler.completed_epochs() == 1);
   CHECK(sampler.next(6).begin == SamplerPosition{11, 1, 0});
+  CHECK(sampler.completed_epochs() == 1);
 }
 
 TEST_CASE("a sampler without shuffling keeps the order of the data, and rejects invalid arguments") {
