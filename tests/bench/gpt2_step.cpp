@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests/bench/gpt2_cpu: whole training steps of GPT-2 on the CPU, like muster-train's, and the time of
-// their parts. Usage: bench_gpt2_step fp32|bf16 STEPS THREADS FOLDER [processor]; writes random tokens to
-// FOLDER. "processor": measure processor time divided by the number of threads, not elapsed time. Other work
-// on the machine disturbs it less; threads that wait for each other do not count in it.
+// their parts. Usage: bench_gpt2_step fp32|bf16 FOLDER STEPS THREADS BATCH CONTEXT [processor]; writes random
+// tokens to FOLDER. "processor": measure processor time divided by the number of threads, not elapsed time.
+// Other work on the machine disturbs it less; threads that wait for each other do not count in it.
 #include <time.h>
 
 #include <algorithm>
@@ -25,7 +25,12 @@ namespace {
 
 using namespace muster;
 
-constexpr int batch = 4, context = 64, vocabulary = 50257, warm_up = 3;
+constexpr int vocabulary = 50257, warm_up = 3;
+
+struct Run {
+  int steps, threads, batch, context;
+  bool processor;
+};
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -33,7 +38,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-std::unique_ptr<Workload> random_tokens(const std::string& folder) {
+std::unique_ptr<Workload> random_tokens(const std::string& folder, int context) {
   std::vector<compute::Token> tokens(1 << 16);
   for (std::size_t i = 0; i < tokens.size(); ++i)
     tokens[i] = static_cast<compute::Token>(uniform_bits(1, 1, i) % vocabulary);
@@ -60,15 +65,15 @@ struct Times {
 };
 
 template <typename Real>
-Times train(Communicator world, const Workload& workload, compute::Compute<Real>& device, int steps,
+Times train(Communicator world, const Workload& workload, compute::Compute<Real>& device, const Run& run,
             const std::function<double()>& now) {
   TimedCompute<Real> compute(device, now);
-  Replica replica({{}, batch, 1}, workload, compute, std::move(world));
+  Replica replica({{}, run.batch, 1}, workload, compute, std::move(world));
   replica.initialize();
   Times times;
-  for (int step = 0; step < warm_up + steps; ++step) {
+  for (int step = 0; step < warm_up + run.steps; ++step) {
     const double from = now();
-    const StepResult result = replica.step(step, std::int64_t{step} * batch, 1e-4, {});
+    const StepResult result = replica.step(step, std::int64_t{step} * run.batch, 1e-4, {});
     const double took = now() - from;
     if (!result.finite) std::exit(1);
     const auto seconds = compute.take_seconds();
@@ -81,17 +86,18 @@ Times train(Communicator world, const Workload& workload, compute::Compute<Real>
 }
 
 template <typename Real>
-void measure(const char* dtype, int steps, int threads, const std::string& folder, bool processor) {
+void measure(const char* dtype, const std::string& folder, const Run& run) {
   Job job = Job::join({.device = Device::cpu});
-  compute::cpu::CpuCompute<Real> device({threads, true, nullptr});
-  const auto workload = random_tokens(folder);
+  compute::cpu::CpuCompute<Real> device({run.threads, true, nullptr});
+  const auto workload = random_tokens(folder, run.context);
   const double peak = measure_peak_flops(device);
-  const Times times = train<Real>(job.host_world(), *workload, device, steps, [&] {
-    return processor ? seconds_of(CLOCK_PROCESS_CPUTIME_ID) / threads : seconds_of(CLOCK_MONOTONIC);
+  const Times times = train<Real>(job.host_world(), *workload, device, run, [&] {
+    return run.processor ? seconds_of(CLOCK_PROCESS_CPUTIME_ID) / run.threads : seconds_of(CLOCK_MONOTONIC);
   });
-  const double step = median(times.step), products = median(times.phases[0]), tokens = batch * context;
-  std::printf("%s on %s, %d steps of %d x %d tokens\n", dtype, device.describe().c_str(), steps, batch,
-              context);
+  const double step = median(times.step), products = median(times.phases[0]),
+               tokens = run.batch * run.context;
+  std::printf("%s on %s, %d steps of %d x %d tokens\n", dtype, device.describe().c_str(), run.steps,
+              run.batch, run.context);
   std::printf("  whole step           %8.1f ms  %7.1f tokens/s (fastest %.1f ms)\n", 1e3 * step,
               tokens / step, 1e3 * *std::min_element(times.step.begin(), times.step.end()));
   double rest = step;
@@ -116,16 +122,18 @@ void measure(const char* dtype, int steps, int threads, const std::string& folde
 
 int main(int argc, char** argv) {
   set_omp_wait_policy(argv);
-  const bool fits = argc == 5 || (argc == 6 && std::string(argv[5]) == "processor");
+  const bool fits = argc == 7 || (argc == 8 && std::string(argv[7]) == "processor");
   const std::string dtype = fits ? argv[1] : "";
-  const int steps = fits ? std::atoi(argv[2]) : 0, threads = fits ? std::atoi(argv[3]) : 0;
-  if ((dtype != "fp32" && dtype != "bf16") || steps < 1 || threads < 1) {
-    std::fprintf(stderr, "usage: bench_gpt2_step fp32|bf16 STEPS THREADS FOLDER [processor]\n");
+  Run run{};
+  if (fits) run = {std::atoi(argv[3]), std::atoi(argv[4]), std::atoi(argv[5]), std::atoi(argv[6]), argc == 8};
+  if ((dtype != "fp32" && dtype != "bf16") ||
+      std::min({run.steps, run.threads, run.batch, run.context}) < 1) {
+    std::fprintf(stderr, "usage: bench_gpt2_step fp32|bf16 FOLDER STEPS THREADS BATCH CONTEXT [processor]\n");
     return 2;
   }
   if (dtype == "bf16")
-    measure<bfloat16>("bf16", steps, threads, argv[4], argc == 6);
+    measure<bfloat16>("bf16", argv[2], run);
   else
-    measure<float>("fp32", steps, threads, argv[4], argc == 6);
+    measure<float>("fp32", argv[2], run);
   return 0;
 }
