@@ -9,11 +9,12 @@
 #include <stdexcept>
 
 #include "files/hash.hpp"
+#include "text/printable.hpp"
 
 namespace muster {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingState, step, samples, skipped, model, seed, batch, world_size,
-                                   threads, chunk, dtype, optimizer)
+                                   threads, chunk, dtype, optimizer, settings)
 
 namespace {
 
@@ -73,6 +74,7 @@ StoredState read_fields(Json json) {
   if (!json.contains("dtype")) json["dtype"] = "fp32";
   if (!json.contains("optimizer")) json["optimizer"] = "adamw";
   if (!json.contains("tokenizer")) json["tokenizer"] = "";
+  if (!json.contains("settings")) json["settings"] = Json::object();
   StoredState stored{get_state(json), get_hex(json, "tensor_hash")};
   stored.state.data_hash = get_hex(json, "data_hash");
   stored.state.tokenizer = get_text(json, "tokenizer");
@@ -87,6 +89,17 @@ StoredState read_fields(Json json) {
 
 std::uint64_t hash_tokenizer(std::string_view tokenizer) {
   return hash_bytes(tokenizer.data(), tokenizer.size());
+}
+
+std::string describe_changed_settings(const TrainingState& before, const TrainingState& now) {
+  std::string text;
+  for (const auto& [name, value] : before.settings) {
+    const auto found = now.settings.find(name);
+    if (found == now.settings.end() || found->second == value) continue;
+    text += fmt::format("{}--{}={}, now {}", text.empty() ? "" : "; ", name, value,
+                        found->second.empty() ? "not set" : found->second);
+  }
+  return printable(std::move(text));
 }
 
 std::string write_state(const StoredState& stored) {

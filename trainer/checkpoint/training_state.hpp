@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,8 @@ struct TrainingState {
   std::int64_t chunk = 0;           ///< sequences in a chunk of the deterministic mode; 0: not that mode
   std::string dtype = "fp32";       ///< --dtype
   std::string optimizer = "adamw";  ///< --optimizer
+  /// Further settings that later steps depend on (later_step_settings()), by name.
+  std::map<std::string, std::string> settings;
   /// Autotuner::results(), in a file of its own; empty: the device chooses no algorithms.
   std::string autotune;
   /// How text becomes the model's tokens: "bytes"; the text of a tokenizer.json, in a file of its own; or
@@ -49,6 +52,9 @@ inline bool is_tokenizer_file(std::string_view tokenizer) {
   return !tokenizer.empty() && tokenizer != byte_tokenizer;
 }
 std::uint64_t hash_tokenizer(std::string_view tokenizer);
+
+/// Settings that both have, with different values: "--clip=1, now 0.5; --steps=100, now 200". Empty: none.
+std::string describe_changed_settings(const TrainingState& before, const TrainingState& now);
 
 /// The text of state.json: state without `autotune` and the tokenizer's text, hashes, and a checksum over
 /// all.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -83,6 +84,19 @@ std::vector<Setting> list_settings(const Options& options) {
   for (const CLI::Option* option : app.get_options()) {
     settings.push_back({option->get_single_name(), option->get_group(), option->get_default_str(),
                         option->get_items_expected_max() == 0});
+  }
+  return settings;
+}
+
+std::map<std::string, std::string> later_step_settings(const Options& options) {
+  // The first five are in TrainingState. The others change no bits, or only the start.
+  constexpr std::array others{"seed",     "batch",           "dtype",     "deterministic",      "chunk",
+                              "autotune", "shard-optimizer", "recompute", "stop-after-skipped", "init-from"};
+  std::map<std::string, std::string> settings;
+  for (const Setting& setting : list_settings(options)) {
+    const bool counts = setting.group == "Model" || setting.group == "Training";
+    if (counts && std::find(others.begin(), others.end(), setting.name) == others.end())
+      settings[setting.name] = setting.value;
   }
   return settings;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct Setting {
 
 /// All settings with the values that `options` holds, in the order of --help.
 std::vector<Setting> list_settings(const Options& options);
+
+/// The settings of the model and the training that later steps depend on and that have no field of their own
+/// in TrainingState, by name.
+std::map<std::string, std::string> later_step_settings(const Options& options);
 
 /// The settings as a TOML file that --config reads. A comment after a value names its source.
 std::string settings_as_toml(const Options& options);

@@ -120,6 +120,7 @@ std::optional<CheckpointFolder::Found> Checkpointer::read_named() {
 
 void Checkpointer::begin_at(const CheckpointFolder::Found& found) {
   const std::string differences = differing_bits(state_, found.state);
+  const std::string changes = describe_changed_settings(found.state, state_);
   state_.step = found.state.step;
   state_.samples = found.state.samples;
   state_.skipped = found.state.skipped;
@@ -132,6 +133,8 @@ void Checkpointer::begin_at(const CheckpointFolder::Found& found) {
   if (state_.skipped == 0) good_ = path;
   if (!differences.empty())
     fmt::print("note: the checkpoint was made with {}: later steps have other bits\n", differences);
+  if (!changes.empty())
+    fmt::print("note: the checkpoint was made with {}: later steps use the new values\n", changes);
 }
 
 void Checkpointer::resume() {

@@ -155,6 +155,7 @@ TrainingState initial_state(const Options& options, const Job& job, const RunPar
   state.batch = options.batch;
   state.dtype = options.dtype;
   state.optimizer = options.optimizer_name;
+  state.settings = later_step_settings(options);
   state.data_hash = parts.workload->data_hash();
   state.world_size = job.size();
   state.chunk = options.deterministic ? options.chunk : 0;

@@ -198,6 +198,21 @@ TEST_CASE("a state without dtype, from an older version, means fp32", "[checkpoi
   CHECK(parse_state(with_checksum(before)).state == state);
 }
 
+TEST_CASE("a state names the settings that changed since the checkpoint", "[checkpoint]") {
+  TrainingState before = state_at(7), now = before;
+  before.settings = {{"augment", "true"}, {"clip", "1"}, {"milestones", "10"}, {"removed", "1"}};
+  now.settings = {{"augment", "false"}, {"clip", "1"}, {"milestones", ""}, {"added", "2"}};
+  CHECK(describe_changed_settings(before, now) == "--augment=true, now false; --milestones=10, now not set");
+  CHECK(describe_changed_settings(now, now) == "");
+  const std::string text = write_state({before, 5});
+  CHECK(parse_state(text).state == before);
+  nlohmann::json older = nlohmann::json::parse(text);
+  older.erase("settings");
+  CHECK(parse_state(with_checksum(older)).state.settings.empty());
+  older["settings"] = {{"clip", 1}};
+  CHECK_THROWS_AS(parse_state(with_checksum(older)), std::runtime_error);
+}
+
 TEST_CASE("a state whose numbers do not fit is refused", "[checkpoint]") {
   const TrainingState state = state_at(7);
   const auto good = nlohmann::json::parse(write_state({state, 5}));
