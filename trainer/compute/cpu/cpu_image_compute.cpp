@@ -2,9 +2,12 @@
 #include "compute/cpu/cpu_image_compute.hpp"
 
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 
 #include "compute/cpu/parallel_for.hpp"
 #include "compute/cpu/unfolded_convolution.hpp"
+#include "compute/cpu/upcast_convolution.hpp"
 
 namespace muster::compute::cpu {
 namespace {
@@ -55,12 +58,23 @@ void for_every_second_pixel(std::ptrdiff_t image, int height, int width, F&& f) 
   }
 }
 
+/// oneDNN's convolutions. Null when it has none.
+template <typename Real>
+std::unique_ptr<Convolution<Real>> fast_convolution(int threads) {
+  auto convolution = dnnl_convolution(static_cast<const Real*>(nullptr));
+  if constexpr (std::is_same_v<Real, bfloat16>) {
+    auto wide = convolution ? nullptr : dnnl_convolution(static_cast<const float*>(nullptr));
+    if (wide) return std::make_unique<UpcastConvolution>(std::move(wide), threads);
+  }
+  return convolution;
+}
+
 }  // namespace
 
 template <typename Real>
 CpuImageCompute<Real>::CpuImageCompute(Compute<Real>& compute, const Kernels<Real>& kernels, bool use_dnnl)
     : compute_(compute), threads_(compute.threads()), kernels_(kernels) {
-  if (use_dnnl) convolution_ = dnnl_convolution(static_cast<const Real*>(nullptr));
+  if (use_dnnl) convolution_ = fast_convolution<Real>(threads_);
   if (!convolution_) convolution_ = std::make_unique<UnfoldedConvolution<Real>>(compute);
 }
 

@@ -3,10 +3,13 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "catch.hpp"
 #include "compute/cpu/cpu_compute.hpp"
+#include "compute/cpu/unfolded_convolution.hpp"
+#include "compute/cpu/upcast_convolution.hpp"
 #include "muster/philox.hpp"
 
 using namespace muster;
@@ -167,6 +170,43 @@ TEMPLATE_TEST_CASE("convolutions and their gradients agree with their definition
   const bool use_dnnl = GENERATE(true, false);
   cpu::CpuCompute<TestType> compute({2, use_dnnl, nullptr});
   for (const ConvolutionShape& shape : convolutions) check_convolution(shape, compute, *compute.images());
+}
+
+// Where oneDNN has fast convolutions of bfloat16, CpuCompute does not use these.
+TEST_CASE("convolutions computed in float32 round the float32 results once", "[image compute]") {
+  cpu::CpuCompute<float> compute({2, false, nullptr});
+  cpu::UnfoldedConvolution<float> wide_convolution(compute);
+  cpu::UpcastConvolution convolution(std::make_unique<cpu::UnfoldedConvolution<float>>(compute), 2);
+  for (const ConvolutionShape& s : convolutions) {
+    const auto batch = static_cast<std::size_t>(s.batch),
+               in = batch * s.in_pixels() * static_cast<std::size_t>(s.in),
+               out = batch * s.out_pixels() * static_cast<std::size_t>(s.out);
+    const auto x = drawn<bfloat16>(in, 1), weight = drawn<bfloat16>(s.weights(), 2),
+               d_out = drawn<bfloat16>(out, 3), bias = drawn<bfloat16>(static_cast<std::size_t>(s.out), 4);
+    const auto widen = [](const std::vector<bfloat16>& from) {
+      std::vector<float> to;
+      for (const bfloat16 value : from) to.push_back(static_cast<float>(value));
+      return to;
+    };
+    const auto check_rounded = [](const std::vector<bfloat16>& found, const std::vector<float>& expected) {
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < found.size(); ++i) wrong += found[i].bits != bfloat16(expected[i]).bits;
+      CHECK(wrong == 0);
+    };
+    std::vector<bfloat16> y(out), d_x(in);
+    std::vector<float> wide_y(out), wide_d_x(in), d_weight(s.weights()), wide_d_weight(s.weights()),
+        d_bias(bias.size()), wide_d_bias(bias.size());
+    convolution.forward(s, x.data(), weight.data(), bias.data(), y.data());
+    wide_convolution.forward(s, widen(x).data(), widen(weight).data(), widen(bias).data(), wide_y.data());
+    check_rounded(y, wide_y);
+    convolution.backward_images(s, d_out.data(), weight.data(), d_x.data());
+    wide_convolution.backward_images(s, widen(d_out).data(), widen(weight).data(), wide_d_x.data());
+    check_rounded(d_x, wide_d_x);
+    convolution.backward_weight(s, x.data(), d_out.data(), d_weight.data(), d_bias.data());
+    wide_convolution.backward_weight(s, widen(x).data(), widen(d_out).data(), wide_d_weight.data(),
+                                     wide_d_bias.data());
+    CHECK((d_weight == wide_d_weight && d_bias == wide_d_bias));
+  }
 }
 
 TEMPLATE_TEST_CASE("batch normalization agrees with its definition with every instruction set",
