@@ -15,6 +15,7 @@ std::string no_gpu_reason(const Options& o) {
   if (!compute::cuda::has_kernels())
     return "this muster-train was built without nvcc, so without kernels for a GPU";
   if (!models::gpt_preset(o.model_name)) return "the GPU trains GPTs only, and not " + o.model_name;
+  if (o.model.llama) return "the GPU trains GPTs of GPT-2's kind, and not of the Llama kind";
   if (o.dtype == "fp32" && o.origins.contains("dtype"))
     return "the GPU computes in bf16, and not in --dtype=fp32";
   if (o.model.width != o.model.heads * head_width) {
