@@ -11,7 +11,7 @@ namespace {
 template <typename Real>
 compute::LlamaCompute<Real>* llama_compute(const GptConfig& config, compute::Compute<Real>& compute) {
   if (config.llama && !compute.llama())
-    throw Error(ErrorCode::usage, "a model of the Llama kind needs a CPU: pass --device=cpu");
+    throw Error(ErrorCode::usage, "this device computes no models of the Llama kind: pass --device=cpu");
   return config.llama ? compute.llama() : nullptr;
 }
 

@@ -15,13 +15,14 @@ std::string no_gpu_reason(const Options& o) {
   if (!compute::cuda::has_kernels())
     return "this muster-train was built without nvcc, so without kernels for a GPU";
   if (!models::gpt_preset(o.model_name)) return "the GPU trains GPTs only, and not " + o.model_name;
-  if (o.model.llama) return "the GPU trains GPTs of GPT-2's kind, and not of the Llama kind";
   if (o.dtype == "fp32" && o.origins.contains("dtype"))
     return "the GPU computes in bf16, and not in --dtype=fp32";
   if (o.model.width != o.model.heads * head_width) {
     return fmt::format("the GPU's attention heads are {} wide, and {} of --width {} are {}", head_width,
                        o.model.heads, o.model.width, o.model.width / o.model.heads);
   }
+  if (o.model.mlp_width() % 8 != 0)
+    return fmt::format("the GPU's kernels take MLPs of a multiple of 8, and not {}", o.model.mlp_width());
   if (o.model.width > max_width)
     return fmt::format("the GPU's kernels take widths up to {}, and --width is {}", max_width, o.model.width);
   return "";
