@@ -24,7 +24,12 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ExportOptions {
-  std::string from, format = "huggingface", output;
+  std::string from, format = "huggingface", output, dtype = "fp32";
+
+  weights::ElementType type() const {
+    return dtype == "bf16" ? weights::ElementType::bfloat16 : weights::ElementType::float32;
+  }
+  const char* type_name() const { return dtype == "bf16" ? "bfloat16" : "float32"; }
 };
 
 /// A path beside the current folder that says what it is.
@@ -45,14 +50,21 @@ void check_output(const ExportOptions& o) {
 }
 
 void write_weights(const ExportOptions& o, const weights::WeightSource& source) {
-  compute::Arena<float> parameters(models::gpt_tensors(source.config()).arena_size);
+  const models::GptConfig& config = source.config();
+  if (o.format == "llm.c" && config.llama) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} holds a model of the Llama kind, and llm.c's .bin is for GPT-2: pass "
+                            "--format=huggingface or --format=safetensors",
+                            o.from));
+  }
+  compute::Arena<float> parameters(models::gpt_tensors(config).arena_size);
   source.read(parameters.span());
   if (o.format == "huggingface")
-    weights::write_huggingface_folder(o.output, source.config(), source.tokenizer(), parameters.span());
+    weights::write_huggingface_folder(o.output, config, source.tokenizer(), parameters.span(), o.type());
   else if (o.format == "llm.c")
-    weights::write_llmc_file(o.output, source.config(), parameters.span());
+    weights::write_llmc_file(o.output, config, parameters.span(), o.type());
   else
-    weights::write_safetensors_weights(o.output, source.config(), source.tokenizer(), parameters.span());
+    weights::write_safetensors_weights(o.output, config, source.tokenizer(), parameters.span(), o.type());
 }
 
 /// False unless the checkpoint is of a network on images.
@@ -65,8 +77,8 @@ bool export_network(const ExportOptions& o) {
     throw Error(ErrorCode::usage,
                 fmt::format("{} holds a network on images: pass --format=safetensors", path->string()));
   }
-  fmt::print("{}: {}, {} parameters in float32\n", o.output, checkpoint.state().model,
-             weights::write_network_weights(o.output, checkpoint));
+  fmt::print("{}: {}, {} parameters in {}\n", o.output, checkpoint.state().model,
+             weights::write_network_weights(o.output, checkpoint, o.type()), o.type_name());
   return true;
 }
 
@@ -87,6 +99,9 @@ int export_command(int argc, const char* const* argv) {
          "file with Muster's own names, or with PyTorch's for a network on images")
       ->check(CLI::IsMember({"huggingface", "llm.c", "safetensors"}))
       ->capture_default_str();
+  app.add_option("--dtype", o.dtype, "Type of the written weights: fp32, or bf16, which rounds them")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
   app.add_option("--output", o.output,
                  "Folder or file to write; if not given, muster-model with the format's ending, here")
       ->check(not_an_option());
@@ -96,8 +111,8 @@ int export_command(int argc, const char* const* argv) {
   if (export_network(o)) return 0;
   const auto source = weights::open_weights(o.from);
   write_weights(o, *source);
-  fmt::print("{}: {}, {} parameters in float32\n", o.output, models::gpt_text(source->config()),
-             models::gpt_tensors(source->config()).parameter_count);
+  fmt::print("{}: {}, {} parameters in {}\n", o.output, models::gpt_text(source->config()),
+             models::gpt_tensors(source->config()).parameter_count, o.type_name());
   return 0;
 }
 

@@ -247,17 +247,23 @@ std::string read_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+void seed_huggingface(const models::GptConfig& config, const char* folder_name, const char* config_name) {
+  std::vector<float> const parameters(models::gpt_tensors(config).arena_size, 0.5F);
+  auto const at = folder / "weights";
+  weights::write_huggingface_folder(at, config, "", parameters);
+  seed("fuzz_huggingface", folder_name,
+       read_bytes(at / "config.json") + '\0' + read_bytes(at / "model.safetensors"));
+  seed("fuzz_huggingface", config_name, read_bytes(at / "config.json"));
+  std::filesystem::remove_all(at);
+}
+
 void seed_weights() {
   models::GptConfig const config{1, 1, 2, 2, 3};
   std::vector<float> const parameters(models::gpt_tensors(config).arena_size, 0.5F);
-  auto const at = folder / "weights";
   std::filesystem::create_directories(folder / "fuzz_llmc");
   weights::write_llmc_file(folder / "fuzz_llmc" / "padded", config, parameters);
-  weights::write_huggingface_folder(at, config, "", parameters);
-  seed("fuzz_huggingface", "folder",
-       read_bytes(at / "config.json") + '\0' + read_bytes(at / "model.safetensors"));
-  seed("fuzz_huggingface", "config", read_bytes(at / "config.json"));
-  std::filesystem::remove_all(at);
+  seed_huggingface(config, "folder", "config");
+  seed_huggingface({1, 2, 4, 2, 3, models::LlamaConfig{1, 2}}, "llama_folder", "llama_config");
 }
 
 void seed_tokenizers() {

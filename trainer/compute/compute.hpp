@@ -8,6 +8,7 @@
 
 #include "compute/autotuner.hpp"
 #include "compute/image_compute.hpp"
+#include "compute/llama_compute.hpp"
 #include "compute/memory.hpp"
 #include "compute/precision.hpp"
 #include "compute/step_outcome.hpp"
@@ -29,6 +30,15 @@ struct MatmulShape {
 /// Batch geometry of one attention call. Activations are [batch, length, …], rows = batch * length.
 struct AttentionShape {
   int batch = 0, length = 0, heads = 0, width = 0;
+  /// Heads of keys and values, each for as many heads of queries (grouped-query attention, Ainslie et al.,
+  /// arXiv 2305.13245). 0: as many as heads.
+  int kv_heads = 0;
+
+  /// Heads of queries that share a head of keys and values.
+  int group() const { return kv_heads > 0 ? heads / kv_heads : 1; }
+  int head_width() const { return width / heads; }
+  /// Width of (query | key | value).
+  int qkv_width() const { return width + 2 * (heads / group()) * head_width(); }
 };
 
 /// Scalars of one AdamW step (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2).
@@ -132,6 +142,8 @@ class Compute : public UpdateCompute<Accurate<Real>> {
  public:
   /// The operations of image models. Null: this device has none.
   virtual ImageCompute<Real>* images() { return nullptr; }
+  /// The operations of Llama models. Null: this device has none.
+  virtual LlamaCompute<Real>* llama() { return nullptr; }
 
   virtual void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) = 0;
   /// The gradient of out[rows, to] = input[rows, from]·weight^T + bias: overwrites d_weight[to, from] =
@@ -174,7 +186,7 @@ class Compute : public UpdateCompute<Accurate<Real>> {
   virtual void gelu_backward(const Real* x, Real* d_inout, std::size_t count) = 0;
   virtual void fill_zero(Real* x, std::size_t count) = 0;
 
-  /// Causal multi-head attention. qkv: [rows, 3*width] as (query | key | value); out: [rows, width];
+  /// Causal multi-head attention. qkv: [rows, qkv_width()] as (query | key | value); out: [rows, width];
   /// log_sum: [batch, heads, length], log of each row's softmax denominator, for the backward pass.
   virtual void attention(const AttentionShape& shape, const Real* qkv, Real* out,
                          Accurate<Real>* log_sum) = 0;

@@ -21,8 +21,9 @@ CLI::Option* add_option(CLI::App& app, const char* name, T& value, const char* d
 }
 
 /// A size that is not set has no default.
-CLI::Option* add_option(CLI::App& app, const char* name, std::optional<int>& value, const char* description) {
-  return app.add_option(name, value, description)->default_str(value ? std::to_string(*value) : "");
+template <typename T>
+CLI::Option* add_option(CLI::App& app, const char* name, std::optional<T>& value, const char* description) {
+  return app.add_option(name, value, description)->default_str(value ? fmt::format("{}", *value) : "");
 }
 
 CLI::Option* add_option(CLI::App& app, const char* name, std::string& value, const char* description) {
@@ -64,22 +65,41 @@ void add_data_options(CLI::App& app, Options& o) {
 }
 
 std::vector<std::string> model_names() {
-  std::vector<std::string> names{"small", "gpt2-124M", "gpt2-350M", "gpt2-774M", "gpt2-1558M"};
+  std::vector<std::string> names{"small", "llama", "gpt2-124M", "gpt2-350M", "gpt2-774M", "gpt2-1558M"};
   const auto& images = models::image_network_names();
   names.insert(names.end(), images.begin(), images.end());
   return names;
+}
+
+void add_llama_options(CLI::App& app, GptShape& shape) {
+  add_option(app, "--kv-heads", shape.kv_heads,
+             "Heads of keys and values of --model=llama; must divide --heads; if not given, as many as those")
+      ->check(integer(1, 1024));
+  add_option(
+      app, "--mlp-width", shape.mlp_width,
+      "Width of the MLP of --model=llama; if not given, 8/3 of --width, rounded up to a multiple of 64")
+      ->check(integer(1, 262144));
+  add_option(app, "--rotary-theta", shape.rotary_theta,
+             "Base of the rotary positions of --model=llama; if not given, 10000")
+      ->check(number("from 1 to 1e12", [](double theta) { return theta >= 1 && theta <= 1e12; }));
+  add_option(app, "--norm-epsilon", shape.norm_epsilon,
+             "Epsilon of the norms of --model=llama; if not given, 1e-5")
+      ->check(number("above 0 and below 1", [](double epsilon) { return epsilon > 0 && epsilon < 1; }));
+  add_switch(app, "tied-output", shape.tied_output,
+             "Let the output layer of --model=llama be the token embedding");
 }
 
 void add_model_options(CLI::App& app, Options& o) {
   app.option_defaults()->group("Model");
   add_option(app, "--model", o.model_name,
              "A GPT: small (4 layers, 2 heads, width 128, context 64, vocabulary 256) or a size of GPT-2's "
-             "(context 1024, vocabulary 50257); Horovod's example network for MNIST's files; or a residual "
+             "(context 1024, vocabulary 50257); llama: the same sizes as small, of the Llama kind; Horovod's "
+             "example network for MNIST's files; or a residual "
              "network or MobileNet for CIFAR's files")
       ->check(CLI::IsMember(model_names()));
   add_option(app, "--init-from", o.init_from,
              "Start from trained weights instead of random ones, and take their sizes: a checkpoint, a "
-             "Hugging Face folder of a GPT-2, or llm.c's .bin")
+             "Hugging Face folder of a GPT-2 or Llama, or llm.c's .bin")
       ->type_name("PATH");
   add_option(app, "--layers", o.shape.layers, "Transformer layers, instead of the model's")
       ->check(integer(1, 1024));
@@ -92,6 +112,7 @@ void add_model_options(CLI::App& app, Options& o) {
   add_option(app, "--vocabulary", o.shape.vocabulary,
              "Vocabulary size: every token is below it; a text's tokens are its bytes")
       ->check(integer(2, compute::most_tokens_in_vocabulary));
+  add_llama_options(app, o.shape);
   add_option(app, "--width-multiplier", o.width_multiplier, "Multiplies the channels of mobilenet-v1")
       ->check(number("from 0.1 to 4", [](double width) { return width >= 0.1 && width <= 4; }));
   add_option(

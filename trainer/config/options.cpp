@@ -30,25 +30,59 @@ std::string describe_setting(const Options& o, const std::string& name, const Va
   return fmt::format("--{} {}{}", name, value, from == "command line" ? "" : " (" + from + ")");
 }
 
+/// Sets what only the Llama kind has.
+void choose_llama(Options& o) {
+  const GptShape& shape = o.shape;
+  if (!o.model.llama) {
+    require(!shape.kv_heads && !shape.mlp_width && !shape.rotary_theta && !shape.norm_epsilon &&
+                !shape.tied_output,
+            "--kv-heads, --mlp-width, --rotary-theta, --norm-epsilon and --tied-output have a meaning with "
+            "--model=llama only: leave them out");
+    return;
+  }
+  models::LlamaConfig& llama = *o.model.llama;
+  llama.kv_heads = shape.kv_heads.value_or(o.model.heads);
+  llama.mlp_width = shape.mlp_width.value_or(models::default_mlp_width(o.model.width));
+  llama.rotary_theta = shape.rotary_theta.value_or(llama.rotary_theta);
+  llama.norm_epsilon = shape.norm_epsilon.value_or(llama.norm_epsilon);
+  llama.tied_output = shape.tied_output;
+}
+
 /// Sets o.model: the preset's sizes, overridden by single options.
 void choose_model(Options& o) {
   const GptShape& shape = o.shape;
   if (!o.init_from.empty()) {
     require(shape == GptShape{} && !o.origins.contains("model"),
             fmt::format("--init-from {} decides the model and its sizes: leave --model, --layers, --heads, "
-                        "--width, --context and --vocabulary out",
+                        "--width, --context, --vocabulary and the options of --model=llama out",
                         o.init_from));
     o.model = weights::open_weights(o.init_from)->config();
     return;
   }
   if (const auto preset = models::gpt_preset(o.model_name)) {
-    o.model = {shape.layers.value_or(preset->layers), shape.heads.value_or(preset->heads),
-               shape.width.value_or(preset->width), shape.context.value_or(preset->context),
-               shape.vocabulary.value_or(preset->vocabulary)};
+    o.model = {shape.layers.value_or(preset->layers),         shape.heads.value_or(preset->heads),
+               shape.width.value_or(preset->width),           shape.context.value_or(preset->context),
+               shape.vocabulary.value_or(preset->vocabulary), preset->llama};
+    choose_llama(o);
     return;
   }
-  require(shape == GptShape{}, "--layers, --heads, --width, --context and --vocabulary are sizes of a GPT: " +
-                                   o.model_name + " has none of them");
+  require(shape == GptShape{},
+          "--layers, --heads, --width, --context, --vocabulary and the options of --model=llama are sizes of "
+          "a GPT: " +
+              o.model_name + " has none of them");
+}
+
+/// Refuses sizes that do not fit each other.
+void check_sizes(const models::GptConfig& model) {
+  require(
+      model.width % model.heads == 0,
+      fmt::format("--width {} cannot be divided into --heads {} of equal width", model.width, model.heads));
+  if (!model.llama) return;
+  require(model.heads % model.llama->kv_heads == 0,
+          fmt::format("--heads {} cannot share --kv-heads {}", model.heads, model.llama->kv_heads));
+  require(model.head_width() % 2 == 0,
+          fmt::format("--width {} and --heads {} make heads of {}, and rotary positions need an even width",
+                      model.width, model.heads, model.head_width()));
 }
 
 /// Peak learning rate for sizes of GPT-2: that of GPT-3's nearest size, which falls to a tenth (Brown et al.
@@ -190,9 +224,7 @@ void finalize_options(Options& o) {
   choose_learning_rate(o);
   choose_optimizer(o);
   choose_batch(o);
-  require(o.model.width % o.model.heads == 0,
-          fmt::format("--width {} cannot be divided into --heads {} of equal width", o.model.width,
-                      o.model.heads));
+  check_sizes(o.model);
   require(std::int64_t{o.batch} * o.model.context <= max_tokens,
           fmt::format("--batch {} of --context {} is more than {} tokens a step", o.batch, o.model.context,
                       max_tokens));

@@ -17,6 +17,10 @@ namespace muster {
 /// Sizes of a GPT that were set by single options.
 struct GptShape {
   std::optional<int> layers, heads, width, context, vocabulary;
+  // Of the Llama kind.
+  std::optional<int> kv_heads, mlp_width;
+  std::optional<double> rotary_theta, norm_epsilon;
+  bool tied_output = false;
   bool operator==(const GptShape&) const = default;
 };
 

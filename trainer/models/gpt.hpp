@@ -14,8 +14,8 @@ namespace muster::models {
 
 using compute::Token;
 
-/// A GPT's parameters, gradients and activations on one device. It computes in Real; compute::Accurate is the
-/// type of what needs more precision. Not thread-safe.
+/// A GPT's (GPT-2's or the Llama kind's) parameters, gradients and activations on one device. It computes in
+/// Real; compute::Accurate is the type of what needs more precision. Not thread-safe.
 template <typename Real>
 class Gpt {
  public:
@@ -48,56 +48,82 @@ class Gpt {
       const Ready& ready = [](std::size_t) {});
 
  private:
+  /// A gain or weight, and its bias or null.
+  template <typename T>
+  struct Pair {
+    T *weight = nullptr, *bias = nullptr;
+  };
   /// One layer's tensors (parameters, then gradients) and saved activations: pointers into the arenas.
   template <typename T>
   struct LayerTensors {
-    T *attention_gain, *attention_bias, *qkv, *qkv_bias, *output, *output_bias;
-    T *mlp_gain, *mlp_bias, *expand, *expand_bias, *project, *project_bias;
-    auto all() {
-      return std::array{&attention_gain, &attention_bias, &qkv,    &qkv_bias,    &output,  &output_bias,
-                        &mlp_gain,       &mlp_bias,       &expand, &expand_bias, &project, &project_bias};
-    }
+    Pair<T> attention_norm, qkv, output, mlp_norm, expand, project;
+    auto all() { return std::array{&attention_norm, &qkv, &output, &mlp_norm, &expand, &project}; }
+  };
+  /// A norm's output and statistics. RMSNorm has no mean.
+  struct NormResult {
+    Real* out = nullptr;
+    Sum *mean = nullptr, *rstd = nullptr;
   };
   struct Layer {
     LayerTensors<Real> p;
     LayerTensors<Sum> d;
     Real* input;            ///< residual stream at the layer's start
-    Real* norm1;            ///< LayerNorm of input
+    NormResult norm1;       ///< of input
     Real *qkv, *attention;  ///< attention: before its output projection
     Real* middle;           ///< residual stream between attention and MLP
-    Real *norm2, *wide, *gelu;
-    Sum *mean1, *rstd1, *log_sum, *mean2, *rstd2;
+    NormResult norm2;
+    Real *wide, *hidden;  ///< the MLP before and behind its activation function
+    Sum* log_sum;
   };
   void find_tensors();
+  Pair<Real> find_weight(std::size_t place);
+  Pair<Sum> find_gradient(std::size_t place);
   void lay_out_activations();
+  /// sum = x + addend unless addend is null, and its norm.
+  void norm(const Real* x, const Real* addend, Real* sum, const Pair<Real>& p, const NormResult& to,
+            int rows);
+  void norm_backward(const Real* x, const Pair<Real>& p, const NormResult& of, const Pair<Sum>& d, int rows);
+  /// Rotates the queries and keys of (query | key | value), if the model has rotary positions.
+  void rotate(Real* qkv, int rows, int length, bool back);
+  compute::AttentionShape attention_shape(int batch, int length) const;
+  void linear(const Real* x, const Pair<Real>& p, Real* out, int rows, int from, int to);
+  void expand(const Layer& layer, int rows);
+  /// From d_residual_ to d_norm_.
+  void mlp_backward(const Layer& layer, int rows, const std::function<void(LayerTensor)>& pair_ready);
+  void embed(const Token* tokens, int batch, int length);
+  void embed_backward(const Token* tokens, int batch, int length);
   void forward(const Token* tokens, int batch, int length);
-  /// From norm1 to gelu.
+  /// From norm1 to hidden.
   void forward_inside(const Layer& layer, int batch, int length);
-  void forward_layer(const Layer& layer, const Real* norm_gain, const Real* norm_bias, Real* next_norm,
-                     Sum* next_mean, Sum* next_rstd, int batch, int length);
+  void forward_layer(const Layer& layer, const Pair<Real>& next, const NormResult& next_norm, int batch,
+                     int length);
   /// What the backward pass needs of a layer, computed again from its input.
   void recompute_layer(const Layer& layer, int batch, int length);
   void backward(const Token* tokens, int batch, int length, const Ready& ready);
   void backward_layer(std::size_t index, int batch, int length, const Ready& ready);
 
   GptConfig config_;
+  TensorIndex places_;
   ModelTensors<Sum> tensors_;
   int max_batch_;
   compute::Compute<Real>& compute_;
+  compute::LlamaCompute<Real>* llama_;  ///< null for GPT-2's kind
   int padded_vocabulary_;
   bool recompute_;
   compute::Arena<Real> activations_;
-  compute::Arena<Sum> statistics_;
+  compute::Arena<Sum> statistics_, rotary_;
   std::vector<Layer> layers_;
 
   // Tensors outside the layers: parameter, gradient.
-  Real *token_table_, *position_table_, *final_gain_, *final_bias_;
-  Sum *d_token_table_, *d_position_table_, *d_final_gain_, *d_final_bias_;
+  Real *token_table_, *position_table_ = nullptr, *output_table_;
+  Sum *d_token_table_, *d_position_table_ = nullptr, *d_output_table_;
+  Pair<Real> final_gain_;
+  Pair<Sum> d_final_gain_;
   // Activations outside the layers, [rows, …].
-  Real *residual_, *final_norm_, *logits_, *projection_;
-  Sum *final_mean_, *final_rstd_;
-  // Gradients of activations, reused by every layer.
-  Real *d_residual_, *d_norm_, *d_wide_, *d_qkv_, *d_attention_;
+  Real *residual_, *logits_, *projection_;
+  NormResult final_norm_;
+  // Gradients of activations, reused by every layer. The Llama kind's MLP needs that of its hidden values.
+  Real *d_residual_, *d_norm_, *d_wide_, *d_hidden_ = nullptr, *d_qkv_, *d_attention_;
 };
 
 }  // namespace muster::models

@@ -5,23 +5,31 @@
 
 #include <cmath>
 #include <cstdio>
+#include <string_view>
 
 #include "compute/token.hpp"
 
 namespace muster::models {
 namespace {
 
-constexpr int most_layers = 1024, most_heads = 1024, most_width = 65536, most_context = 65536;
+constexpr int most_layers = 1024, most_heads = 1024, most_width = 65536, most_context = 65536,
+              most_mlp_width = 262144;
 
-}  // namespace
+constexpr double deviation = 0.02;
+double residual_deviation(const GptConfig& config) { return deviation / std::sqrt(2.0 * config.layers); }
 
-TensorTable gpt_tensors(const GptConfig& config) {
+/// Adds a row for each token. Zero rows after the table pad the number of rows to a multiple that tensor
+/// cores handle well.
+void add_vocabulary(TableBuilder& build, const char* name, const GptConfig& config) {
+  build.add(name, {config.vocabulary, config.width}, true, deviation);
+  build.pad_last_to(static_cast<std::size_t>((config.vocabulary + 63) / 64 * 64) *
+                    static_cast<std::size_t>(config.width));
+}
+
+TensorTable gpt2_tensors(const GptConfig& config) {
   const std::int64_t width = config.width;
-  const double deviation = 0.02, residual_deviation = 0.02 / std::sqrt(2.0 * config.layers);
   TableBuilder build;
-  build.add("token_embedding", {config.vocabulary, width}, true, deviation);
-  // Zero rows after the table pad the number of rows to a multiple that tensor cores handle well.
-  build.pad_last_to(static_cast<std::size_t>((config.vocabulary + 63) / 64 * 64 * width));
+  add_vocabulary(build, "token_embedding", config);
   build.add("position_embedding", {config.context, width}, true, deviation);
   for (int i = 0; i < config.layers; ++i) {
     const std::string at = "layers." + std::to_string(i) + ".";
@@ -29,13 +37,13 @@ TensorTable gpt_tensors(const GptConfig& config) {
     build.add(at + "attention_norm.bias", {width}, false, 0);
     build.add(at + "attention.qkv.weight", {3 * width, width}, true, deviation);
     build.add(at + "attention.qkv.bias", {3 * width}, false, 0);
-    build.add(at + "attention.output.weight", {width, width}, true, residual_deviation);
+    build.add(at + "attention.output.weight", {width, width}, true, residual_deviation(config));
     build.add(at + "attention.output.bias", {width}, false, 0);
     build.add(at + "mlp_norm.gain", {width}, false, 0, 1);
     build.add(at + "mlp_norm.bias", {width}, false, 0);
     build.add(at + "mlp.expand.weight", {4 * width, width}, true, deviation);
     build.add(at + "mlp.expand.bias", {4 * width}, false, 0);
-    build.add(at + "mlp.project.weight", {width, 4 * width}, true, residual_deviation);
+    build.add(at + "mlp.project.weight", {width, 4 * width}, true, residual_deviation(config));
     build.add(at + "mlp.project.bias", {width}, false, 0);
   }
   build.add("final_norm.gain", {width}, false, 0, 1);
@@ -43,14 +51,86 @@ TensorTable gpt_tensors(const GptConfig& config) {
   return build.take();
 }
 
+TensorTable llama_tensors(const GptConfig& config) {
+  const std::int64_t width = config.width, mlp = config.mlp_width();
+  TableBuilder build;
+  add_vocabulary(build, "token_embedding", config);
+  for (int i = 0; i < config.layers; ++i) {
+    const std::string at = "layers." + std::to_string(i) + ".";
+    build.add(at + "attention_norm.gain", {width}, false, 0, 1);
+    build.add(at + "attention.qkv.weight", {config.qkv_width(), width}, true, deviation);
+    build.add(at + "attention.output.weight", {width, width}, true, residual_deviation(config));
+    build.add(at + "mlp_norm.gain", {width}, false, 0, 1);
+    build.add(at + "mlp.gate_up.weight", {2 * mlp, width}, true, deviation);
+    build.add(at + "mlp.project.weight", {width, mlp}, true, residual_deviation(config));
+  }
+  build.add("final_norm.gain", {width}, false, 0, 1);
+  if (!config.llama->tied_output) add_vocabulary(build, "output.weight", config);
+  return build.take();
+}
+
+std::string llama_text(const GptConfig& config) {
+  const LlamaConfig& l = *config.llama;
+  return fmt::format(
+      "llama layers={} heads={} kv_heads={} width={} mlp_width={} context={} vocabulary={} theta={} "
+      "epsilon={} output={}",
+      config.layers, config.heads, l.kv_heads, config.width, l.mlp_width, config.context, config.vocabulary,
+      l.rotary_theta, l.norm_epsilon, l.tied_output ? "tied" : "own");
+}
+
+std::optional<GptConfig> parse_llama_text(const std::string& text) {
+  GptConfig config;
+  LlamaConfig l;
+  char output[5] = "";
+  const int found =
+      std::sscanf(text.c_str(),
+                  "llama layers=%6d heads=%6d kv_heads=%6d width=%6d mlp_width=%6d "
+                  "context=%6d vocabulary=%6d theta=%30lf epsilon=%30lf output=%4s",
+                  &config.layers, &config.heads, &l.kv_heads, &config.width, &l.mlp_width, &config.context,
+                  &config.vocabulary, &l.rotary_theta, &l.norm_epsilon, output);
+  if (found != 10) return std::nullopt;
+  l.tied_output = std::string_view(output) == "tied";
+  config.llama = l;
+  return config;
+}
+
+std::string llama_problem(const GptConfig& config) {
+  const LlamaConfig& l = *config.llama;
+  if (l.kv_heads < 1 || config.heads % l.kv_heads != 0)
+    return fmt::format("its {} heads cannot share {} heads of keys and values", config.heads, l.kv_heads);
+  if (config.head_width() % 2 != 0)
+    return fmt::format("its heads are {} wide, and rotary positions need an even width", config.head_width());
+  if (l.mlp_width < 1 || l.mlp_width > most_mlp_width)
+    return fmt::format("its MLP width of {} must be from 1 to {}", l.mlp_width, most_mlp_width);
+  if (!(l.rotary_theta >= 1 && l.rotary_theta <= 1e12))
+    return fmt::format("its theta of {} must be from 1 to 1e12", l.rotary_theta);
+  if (!(l.norm_epsilon > 0 && l.norm_epsilon < 1))
+    return fmt::format("its epsilon of {} must be above 0 and below 1", l.norm_epsilon);
+  return "";
+}
+
+}  // namespace
+
+TensorTable gpt_tensors(const GptConfig& config) {
+  return config.llama ? llama_tensors(config) : gpt2_tensors(config);
+}
+
+TensorIndex::TensorIndex(const GptConfig& config)
+    : layers_(static_cast<std::size_t>(config.layers)),
+      per_pair_(config.llama ? 1 : 2),
+      before_layers_(config.llama ? 1 : 2),
+      has_output_layer_(config.llama && !config.llama->tied_output) {}
+
 double gpt_flops_per_token(const GptConfig& config) {
   const double width = config.width, layers = config.layers;
-  const double matrices = layers * 12 * width * width + config.vocabulary * width;
+  const double in_layer = width * (width + config.qkv_width() + config.expanded_width() + config.mlp_width());
+  const double matrices = layers * in_layer + config.vocabulary * width;
   return 6 * matrices + 12 * layers * width * config.context;
 }
 
 std::optional<GptConfig> gpt_preset(std::string_view name) {
   if (name == "small") return GptConfig{};
+  if (name == "llama") return GptConfig{4, 2, 128, 64, 256, LlamaConfig{}};
   constexpr int context = 1024, vocabulary = 50257;
   if (name == "gpt2-124M") return GptConfig{12, 12, 768, context, vocabulary};
   if (name == "gpt2-350M") return GptConfig{24, 16, 1024, context, vocabulary};
@@ -59,13 +139,20 @@ std::optional<GptConfig> gpt_preset(std::string_view name) {
   return std::nullopt;
 }
 
+int default_mlp_width(int width) { return (8 * width + 191) / 192 * 64; }
+
 std::string gpt_text(const GptConfig& config) {
+  if (config.llama) return llama_text(config);
   return fmt::format("gpt layers={} heads={} width={} context={} vocabulary={}", config.layers, config.heads,
                      config.width, config.context, config.vocabulary);
 }
 
 std::optional<GptConfig> parse_gpt_text(const std::string& text) {
   GptConfig config;
+  if (auto llama = parse_llama_text(text)) {
+    if (gpt_text(*llama) != text || !size_problem(*llama).empty()) return std::nullopt;
+    return llama;
+  }
   const int found =
       std::sscanf(text.c_str(), "gpt layers=%6d heads=%6d width=%6d context=%6d vocabulary=%6d",
                   &config.layers, &config.heads, &config.width, &config.context, &config.vocabulary);
@@ -89,7 +176,7 @@ std::string size_problem(const GptConfig& config) {
   }
   if (config.width % config.heads != 0)
     return fmt::format("its width of {} cannot be divided into {} heads", config.width, config.heads);
-  return "";
+  return config.llama ? llama_problem(config) : "";
 }
 
 }  // namespace muster::models

@@ -12,9 +12,9 @@
 
 namespace muster::models {
 
-/// A GPT that reads a text token by token, on the CPU: it keeps the keys and values of the tokens that it has
-/// read, so that a token costs one row of the model. The same tokens give the same bits for any number of
-/// threads. Not thread-safe.
+/// A GPT, of GPT-2's kind or the Llama kind, that reads a text token by token, on the CPU: it keeps the keys
+/// and values of the tokens that it has read, so that a token costs one row of the model. The same tokens
+/// give the same bits for any number of threads. Not thread-safe.
 template <typename Real>
 class GptDecoder {
  public:
@@ -42,15 +42,20 @@ class GptDecoder {
   /// Appends the rows' keys and values to the layer's cache, and gathers their queries.
   void cache_rows(int layer, int rows);
   void project(const Real* x, std::size_t tensor, Real* out, int rows, int from, int to);
+  /// sum = x + addend unless addend is null, and its norm in norm_.
+  void norm(const Real* x, const Real* addend, Real* sum, std::size_t gain, int rows);
+  void activate(int rows);
 
   GptConfig config_;
+  TensorIndex places_;
   TensorTable table_;
   compute::cpu::CpuCompute<Real>& compute_;
   compute::Arena<Real> parameters_, activations_;
-  compute::Arena<Sum> statistics_;
+  compute::Arena<Sum> statistics_, rotary_;
   int length_ = 0;
-  Real *keys_, *values_;  ///< [layers, heads, head_width, context] and [layers, heads, context, head_width]
-  Real *residual_, *sum_, *norm_, *qkv_, *queries_, *attention_, *projection_, *wide_, *gelu_, *logits_;
+  /// [layers, kv_heads, head_width, context] and [layers, kv_heads, context, head_width].
+  Real *keys_, *values_;
+  Real *residual_, *sum_, *norm_, *qkv_, *queries_, *attention_, *projection_, *wide_, *hidden_, *logits_;
 };
 
 }  // namespace muster::models

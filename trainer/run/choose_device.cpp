@@ -21,6 +21,8 @@ std::string no_gpu_reason(const Options& o) {
     return fmt::format("the GPU's attention heads are {} wide, and {} of --width {} are {}", head_width,
                        o.model.heads, o.model.width, o.model.width / o.model.heads);
   }
+  if (o.model.mlp_width() % 8 != 0)
+    return fmt::format("the GPU's kernels take MLPs of a multiple of 8, and not {}", o.model.mlp_width());
   if (o.model.width > max_width)
     return fmt::format("the GPU's kernels take widths up to {}, and --width is {}", max_width, o.model.width);
   return "";

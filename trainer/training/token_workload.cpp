@@ -69,6 +69,12 @@ TokenWorkload::TokenWorkload(const models::GptConfig& config, data::Corpus corpu
       recompute_(recompute) {}
 
 std::string TokenWorkload::model_line() const {
+  if (config_.llama) {
+    return fmt::format(
+        "llama: {}, {} ({} of keys and values), width {}, MLP width {}, context {}, vocabulary {}",
+        plural(config_.layers, "layer"), plural(config_.heads, "head"), config_.kv_heads(), config_.width,
+        config_.mlp_width(), config_.context, config_.vocabulary);
+  }
   return fmt::format("gpt: {}, {}, width {}, context {}, vocabulary {}", plural(config_.layers, "layer"),
                      plural(config_.heads, "head"), config_.width, config_.context, config_.vocabulary);
 }

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "muster/types.hpp"
+
 namespace muster::weights {
 namespace {
 
@@ -27,6 +29,23 @@ std::optional<ElementType> find_element_type(const std::string& name) {
   if (name == "BF16") return ElementType::bfloat16;
   if (name == "F16") return ElementType::float16;
   return std::nullopt;
+}
+
+const char* name_of(ElementType type) {
+  return type == ElementType::float32 ? "F32" : type == ElementType::bfloat16 ? "BF16" : "F16";
+}
+
+std::vector<char> narrow_elements(ElementType type, std::span<const float> elements) {
+  std::vector<char> bytes(elements.size() * bytes_of(type));
+  if (type == ElementType::float32) {
+    std::memcpy(bytes.data(), elements.data(), bytes.size());
+    return bytes;
+  }
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const bfloat16 rounded(elements[i]);
+    std::memcpy(bytes.data() + 2 * i, &rounded.bits, sizeof rounded.bits);
+  }
+  return bytes;
 }
 
 void widen_elements(ElementType type, const void* from, std::size_t count, float* to) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 
 #include "text/printable.hpp"
@@ -62,15 +63,7 @@ void check_gpt2(const Json& json, const models::GptConfig& config) {
   require_absent(json, "quantization_config");
 }
 
-}  // namespace
-
-models::GptConfig parse_huggingface_config(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
-  // nlohmann-json treats a NUL as the end of its input.
-  if (!json.is_object() || text.find('\0') != text.npos) refuse("it is not a JSON object");
-  const auto type = json.value("model_type", Json());
-  if (type != "gpt2")
-    refuse(fmt::format("its model_type is {}, and Muster reads only \"gpt2\"", quote(type)));
+models::GptConfig parse_gpt2(const Json& json) {
   const models::GptConfig config{get_size(json, "n_layer"), get_size(json, "n_head"),
                                  get_size(json, "n_embd"), get_size(json, "n_positions"),
                                  get_size(json, "vocab_size")};
@@ -79,25 +72,121 @@ models::GptConfig parse_huggingface_config(std::string_view text) {
   return config;
 }
 
-std::string write_huggingface_config(const models::GptConfig& config) {
-  const Json json{{"architectures", {"GPT2LMHeadModel"}},
-                  {"model_type", "gpt2"},
-                  {"n_layer", config.layers},
-                  {"n_head", config.heads},
-                  {"n_embd", config.width},
-                  {"n_positions", config.context},
-                  {"vocab_size", config.vocabulary},
-                  {"n_inner", nullptr},
-                  {"activation_function", "gelu_new"},
-                  {"layer_norm_epsilon", layer_norm_epsilon},
-                  {"initializer_range", 0.02},
-                  {"attn_pdrop", 0.0},
-                  {"embd_pdrop", 0.0},
-                  {"resid_pdrop", 0.0},
-                  {"tie_word_embeddings", true},
-                  {"bos_token_id", nullptr},
-                  {"eos_token_id", nullptr},
-                  {"torch_dtype", "float32"}};
+/// A member, or nothing where it is missing or null.
+std::optional<Json> find_value(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end() || found->is_null()) return std::nullopt;
+  return *found;
+}
+
+double get_number(const Json& json, const char* key, double unless_given) {
+  const auto value = find_value(json, key);
+  if (value && !value->is_number()) refuse(fmt::format("its {} of {} is no number", key, quote(*value)));
+  return value ? value->get<double>() : unless_given;
+}
+
+/// Theta of rotary positions: transformers 5 writes them as an object, and version 4 theta beside a scaling.
+double get_rotary_theta(const Json& json) {
+  constexpr double unless_given = 10000;
+  double theta = get_number(json, "rope_theta", unless_given);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const auto rotary = find_value(json, key);
+    if (!rotary) continue;
+    if (!rotary->is_object()) refuse(fmt::format("its {} is no object", key));
+    const Json type = rotary->value("rope_type", rotary->value("type", Json("default")));
+    if (type != "default")
+      refuse(fmt::format("its rotary positions are of the type {}, and Muster computes only \"default\"",
+                         quote(type)));
+    require_value(*rotary, "partial_rotary_factor", 1.0);
+    theta = get_number(*rotary, "rope_theta", theta);
+  }
+  return theta;
+}
+
+void check_llama(const Json& json, const models::GptConfig& config) {
+  require_value(json, "hidden_act", "silu");
+  require_value(json, "attention_bias", false);
+  require_value(json, "mlp_bias", false);
+  if (find_value(json, "head_dim")) require_value(json, "head_dim", config.head_width());
+  require_absent(json, "quantization_config");
+}
+
+models::GptConfig parse_llama(const Json& json) {
+  constexpr double unless_given = 1e-6;  // LlamaConfig's epsilon
+  models::GptConfig config{get_size(json, "num_hidden_layers"), get_size(json, "num_attention_heads"),
+                           get_size(json, "hidden_size"), get_size(json, "max_position_embeddings"),
+                           get_size(json, "vocab_size")};
+  const bool grouped = find_value(json, "num_key_value_heads").has_value();
+  const Json tied = json.value("tie_word_embeddings", Json(false));
+  if (!tied.is_boolean()) refuse(fmt::format("its tie_word_embeddings is {}", quote(tied)));
+  config.llama = models::LlamaConfig{grouped ? get_size(json, "num_key_value_heads") : config.heads,
+                                     get_size(json, "intermediate_size"), get_rotary_theta(json),
+                                     get_number(json, "rms_norm_eps", unless_given), tied.get<bool>()};
+  if (const std::string problem = models::size_problem(config); !problem.empty()) refuse(problem);
+  check_llama(json, config);
+  return config;
+}
+
+const char* torch_name(ElementType type) { return type == ElementType::bfloat16 ? "bfloat16" : "float32"; }
+
+Json llama_json(const models::GptConfig& config) {
+  const models::LlamaConfig& llama = *config.llama;
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"num_hidden_layers", config.layers},
+          {"num_attention_heads", config.heads},
+          {"num_key_value_heads", llama.kv_heads},
+          {"head_dim", config.head_width()},
+          {"hidden_size", config.width},
+          {"intermediate_size", llama.mlp_width},
+          {"max_position_embeddings", config.context},
+          {"vocab_size", config.vocabulary},
+          {"rms_norm_eps", llama.norm_epsilon},
+          {"rope_theta", llama.rotary_theta},
+          {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", llama.rotary_theta}}},
+          {"hidden_act", "silu"},
+          {"attention_bias", false},
+          {"mlp_bias", false},
+          {"initializer_range", 0.02},
+          {"attention_dropout", 0.0},
+          {"tie_word_embeddings", llama.tied_output}};
+}
+
+Json gpt2_json(const models::GptConfig& config) {
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"model_type", "gpt2"},
+          {"n_layer", config.layers},
+          {"n_head", config.heads},
+          {"n_embd", config.width},
+          {"n_positions", config.context},
+          {"vocab_size", config.vocabulary},
+          {"n_inner", nullptr},
+          {"activation_function", "gelu_new"},
+          {"layer_norm_epsilon", layer_norm_epsilon},
+          {"initializer_range", 0.02},
+          {"attn_pdrop", 0.0},
+          {"embd_pdrop", 0.0},
+          {"resid_pdrop", 0.0},
+          {"tie_word_embeddings", true}};
+}
+
+}  // namespace
+
+models::GptConfig parse_huggingface_config(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  // nlohmann-json treats a NUL as the end of its input.
+  if (!json.is_object() || text.find('\0') != text.npos) refuse("it is not a JSON object");
+  const auto type = json.value("model_type", Json());
+  if (type == "gpt2") return parse_gpt2(json);
+  if (type == "llama") return parse_llama(json);
+  refuse(fmt::format("its model_type is {}, and Muster reads only \"gpt2\" and \"llama\"", quote(type)));
+}
+
+std::string write_huggingface_config(const models::GptConfig& config, ElementType type) {
+  Json json = config.llama ? llama_json(config) : gpt2_json(config);
+  json["bos_token_id"] = nullptr;
+  json["eos_token_id"] = nullptr;
+  json["torch_dtype"] = torch_name(type);
   return json.dump(2) + '\n';
 }
 

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -20,6 +19,7 @@
 #include "weights/elements.hpp"
 #include "weights/gpt_names.hpp"
 #include "weights/huggingface_config.hpp"
+#include "weights/stored_tensors.hpp"
 
 namespace muster::weights {
 namespace {
@@ -29,21 +29,7 @@ namespace fs = std::filesystem;
 constexpr const char* weights_name = "model.safetensors";
 constexpr const char* index_name = "model.safetensors.index.json";
 constexpr const char* tokenizer_name = "tokenizer.json";
-constexpr const char* prefix = "transformer.";
-constexpr const char* output_layer = "lm_head.weight";
 constexpr std::size_t max_config_bytes = 1 << 20, max_index_bytes = 16 << 20;
-
-/// The shape in the file.
-std::vector<std::int64_t> foreign_shape(const models::Tensor& tensor, bool transposed) {
-  std::vector<std::int64_t> shape = tensor.shape;
-  if (transposed) std::reverse(shape.begin(), shape.end());
-  return shape;
-}
-
-/// Masks that older versions of transformers stored with each layer.
-bool is_mask(const std::string& name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
-}
 
 /// The files that an index names, each once.
 std::set<std::string> files_of_index(const std::string& text) {
@@ -105,95 +91,94 @@ void HuggingfaceFolder::open_files() {
   }
 }
 
-HuggingfaceFolder::Found HuggingfaceFolder::find(const std::string& name) const {
+HuggingfaceFolder::Found HuggingfaceFolder::find(const HuggingfaceTensor& wanted) const {
   for (const SafetensorsFile& file : files_) {
-    for (const std::string& full : {prefix + name, name}) {
-      if (const SafetensorsTensor* tensor = file.find(full)) return {&file, tensor};
+    for (const std::string& name : {wanted.full_name(), wanted.name}) {
+      if (const SafetensorsTensor* tensor = file.find(name)) return {&file, tensor};
     }
   }
   return {};
 }
 
 void HuggingfaceFolder::check_names() const {
-  const auto table = models::gpt_tensors(config_).tensors;
-  const auto names = huggingface_names(config_);
-  std::set<std::string> known{output_layer};
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    known.insert({names[i].name, prefix + names[i].name});
-    const SafetensorsTensor* tensor = find(names[i].name).tensor;
-    if (tensor == nullptr) refuse(fmt::format("tensor {} is missing", names[i].name));
-    if (tensor->shape != foreign_shape(table[i], names[i].transposed))
-      refuse(fmt::format("tensor {} has another shape than config.json says", names[i].name));
+  const auto wanted = huggingface_tensors(config_);
+  std::set<std::string> known{huggingface_output_layer};
+  for (const HuggingfaceTensor& one : wanted) {
+    known.insert({one.name, one.full_name()});
+    const SafetensorsTensor* tensor = find(one).tensor;
+    if (tensor == nullptr) refuse(fmt::format("tensor {} is missing", one.name));
+    if (tensor->shape != one.shape)
+      refuse(fmt::format("tensor {} has another shape than config.json says", one.name));
     if (!find_element_type(tensor->type))
-      refuse(fmt::format("tensor {} is {}, and not F32, F16 or BF16", names[i].name, tensor->type));
+      refuse(fmt::format("tensor {} is {}, and not F32, F16 or BF16", one.name, tensor->type));
   }
+  const std::string& prefix = wanted.front().prefix;
   std::set<std::string> seen;
   for (const SafetensorsFile& file : files_) {
     for (const SafetensorsTensor& tensor : file.tensors()) {
       const std::string shown = printable(tensor.name.substr(0, 60));
-      if (!known.contains(tensor.name) && !is_mask(tensor.name))
-        refuse(fmt::format("its tensor {} is none of a GPT-2", shown));
+      if (!known.contains(tensor.name) && !is_huggingface_buffer(tensor.name))
+        refuse(fmt::format("its tensor {} is none of a {}", shown, config_.llama ? "Llama" : "GPT-2"));
       const std::string name =
-          tensor.name.starts_with(prefix) ? tensor.name.substr(std::strlen(prefix)) : tensor.name;
+          tensor.name.starts_with(prefix) ? tensor.name.substr(prefix.size()) : tensor.name;
       if (!seen.insert(name).second) refuse(fmt::format("it has two tensors {}", shown));
     }
   }
 }
 
 void HuggingfaceFolder::read(std::span<float> parameters) const {
-  const auto table = models::gpt_tensors(config_).tensors;
-  const auto names = huggingface_names(config_);
+  const auto wanted = huggingface_tensors(config_);
   std::vector<char> bytes;
   std::vector<float> stored;
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const auto [file, tensor] = find(names[i].name);
-    float* const to = parameters.data() + table[i].offset;
+  for (const HuggingfaceTensor& one : wanted) {
+    const auto [file, tensor] = find(one);
+    float* const to = parameters.data() + one.offset;
     bytes.resize(tensor->end - tensor->begin);
     file->read(*tensor, bytes.data());
     const ElementType type = *find_element_type(tensor->type);
-    if (!names[i].transposed) {
-      widen_elements(type, bytes.data(), table[i].count, to);
+    if (!one.transposed) {
+      widen_elements(type, bytes.data(), one.count, to);
       continue;
     }
-    stored.resize(table[i].count);
-    widen_elements(type, bytes.data(), table[i].count, stored.data());
+    stored.resize(one.count);
+    widen_elements(type, bytes.data(), one.count, stored.data());
     transpose(stored.data(), tensor->shape[0], tensor->shape[1], to);
   }
-  check_output_layer(parameters.subspan(table.front().offset, table.front().count));
+  if (models::TensorIndex(config_).output_layer() == 0)
+    check_output_layer(parameters.subspan(wanted.front().offset, wanted.front().count));
 }
 
 // The output layer is tied to the token embedding, so a stored copy must be equal.
 void HuggingfaceFolder::check_output_layer(std::span<const float> embedding) const {
   for (const SafetensorsFile& file : files_) {
-    const SafetensorsTensor* tensor = file.find(output_layer);
+    const SafetensorsTensor* tensor = file.find(huggingface_output_layer);
     if (tensor == nullptr) continue;
     const auto type = find_element_type(tensor->type);
     std::vector<char> bytes(tensor->end - tensor->begin);
     std::vector<float> stored(embedding.size());
     if (!type || bytes.size() != embedding.size() * bytes_of(*type))
-      refuse(fmt::format("tensor {} has another shape than the embedding", output_layer));
+      refuse(fmt::format("tensor {} has another shape than the embedding", huggingface_output_layer));
     file.read(*tensor, bytes.data());
     widen_elements(*type, bytes.data(), stored.size(), stored.data());
     if (std::memcmp(stored.data(), embedding.data(), embedding.size_bytes()) != 0)
-      refuse(fmt::format("tensor {} differs from the embedding, to which GPT-2's is tied", output_layer));
+      refuse(fmt::format("tensor {} differs from the embedding, to which this model's is tied",
+                         huggingface_output_layer));
   }
 }
 
 void write_huggingface_folder(const fs::path& folder, const models::GptConfig& config,
-                              const std::string& tokenizer, std::span<const float> parameters) {
-  const auto table = models::gpt_tensors(config).tensors;
-  const auto names = huggingface_names(config);
-  std::vector<std::vector<float>> transposed(table.size());
-  std::vector<SafetensorsSource> sources;
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const float* data = parameters.data() + table[i].offset;
-    if (names[i].transposed) {
-      transposed[i].resize(table[i].count);
-      transpose(data, table[i].shape[0], table[i].shape[1], transposed[i].data());
-      data = transposed[i].data();
+                              const std::string& tokenizer, std::span<const float> parameters,
+                              ElementType type) {
+  StoredTensors stored(type);
+  for (const HuggingfaceTensor& one : huggingface_tensors(config)) {
+    const float* data = parameters.data() + one.offset;
+    std::vector<float> transposed;
+    if (one.transposed) {
+      transposed.resize(one.count);
+      transpose(data, one.shape[1], one.shape[0], transposed.data());
+      data = transposed.data();
     }
-    sources.push_back({prefix + names[i].name, "F32", foreign_shape(table[i], names[i].transposed), data,
-                       table[i].count * sizeof(float)});
+    stored.add(one.full_name(), one.shape, {data, one.count}, one.transposed);
   }
   AtomicFolder whole(folder);
   const auto write = [&whole](const char* name, const std::string& text) {
@@ -201,8 +186,8 @@ void write_huggingface_folder(const fs::path& folder, const models::GptConfig& c
     file.write(text);
     file.commit();
   };
-  write_safetensors(whole / weights_name, {{"format", "pt"}}, sources);
-  write(HuggingfaceFolder::config_name, write_huggingface_config(config));
+  write_safetensors(whole / weights_name, {{"format", "pt"}}, stored.sources());
+  write(HuggingfaceFolder::config_name, write_huggingface_config(config, type));
   if (is_tokenizer_file(tokenizer)) write(tokenizer_name, tokenizer);
   if (tokenizer == byte_tokenizer) write(tokenizer_name, tokenizer::byte_tokenizer_file());
   whole.commit();

@@ -22,7 +22,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "llm.c's files are little-endian");
 
-constexpr std::int32_t magic = 20240326, written_version = 3;
+constexpr std::int32_t magic = 20240326, float32_version = 3, bfloat16_version = 5;
 constexpr std::size_t header_numbers = llmc_header_bytes / sizeof(std::int32_t);
 constexpr std::int64_t vocabulary_multiple = 128;
 
@@ -121,21 +121,25 @@ void LlmcFile::read(std::span<float> parameters) const {
 }
 
 void write_llmc_file(const std::filesystem::path& path, const models::GptConfig& config,
-                     std::span<const float> parameters) {
+                     std::span<const float> parameters, ElementType type) {
   std::array<std::int32_t, header_numbers> header{};
   const std::int64_t rows = padded(config.vocabulary);
   const std::int32_t numbers[] = {
-      magic,         written_version, config.context, config.vocabulary,
-      config.layers, config.heads,    config.width,   static_cast<std::int32_t>(rows)};
+      magic,          type == ElementType::bfloat16 ? bfloat16_version : float32_version,
+      config.context, config.vocabulary,
+      config.layers,  config.heads,
+      config.width,   static_cast<std::int32_t>(rows)};
   std::copy(std::begin(numbers), std::end(numbers), header.begin());
   const auto table = models::gpt_tensors(config).tensors;
   OutputFile file(path);
   file.write(header.data(), llmc_header_bytes);
   for (const std::size_t i : llmc_order(config)) {
-    file.write(parameters.data() + table[i].offset, table[i].count * sizeof(float));
+    const auto bytes = narrow_elements(type, parameters.subspan(table[i].offset, table[i].count));
+    file.write(bytes.data(), bytes.size());
     if (i != 0) continue;
-    const std::vector<float> padding(static_cast<std::size_t>((rows - config.vocabulary) * config.width));
-    file.write(padding.data(), padding.size() * sizeof(float));
+    const std::vector<char> padding(static_cast<std::size_t>((rows - config.vocabulary) * config.width) *
+                                    bytes_of(type));
+    file.write(padding.data(), padding.size());
   }
   file.commit();
 }

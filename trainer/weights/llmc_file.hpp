@@ -42,10 +42,10 @@ class LlmcFile final : public WeightSource {
   LlmcHeader header_;
 };
 
-/// Writes version 3, in float32 with a vocabulary padded by zeros to a multiple of 128, as llm.c's train_gpt2
-/// reads it. The file appears whole or not at all.
+/// Writes version 3, in float32, or 5, in bfloat16, with a vocabulary padded by zeros to a multiple of 128,
+/// as llm.c's train_gpt2 reads it. The file appears whole or not at all.
 /// @throws muster::Error(ErrorCode::system)
 void write_llmc_file(const std::filesystem::path& path, const models::GptConfig& config,
-                     std::span<const float> parameters);
+                     std::span<const float> parameters, ElementType type = ElementType::float32);
 
 }  // namespace muster::weights

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "checkpoint/checkpoint.hpp"
+#include "weights/elements.hpp"
 
 namespace muster::weights {
 
@@ -14,6 +15,7 @@ bool is_network_checkpoint(const Checkpoint& checkpoint);
 /// and with metadata `model`. load_state_dict() of the same network takes it: torchvision's resnet50, for
 /// example. The file appears whole or not at all. Returns the number of parameters.
 /// @throws muster::Error: usage (damaged), system.
-std::size_t write_network_weights(const std::filesystem::path& path, const Checkpoint& checkpoint);
+std::size_t write_network_weights(const std::filesystem::path& path, const Checkpoint& checkpoint,
+                                  ElementType type = ElementType::float32);
 
 }  // namespace muster::weights

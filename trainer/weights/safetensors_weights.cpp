@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "muster/error.hpp"
+#include "weights/stored_tensors.hpp"
 
 namespace muster::weights {
 namespace {
@@ -29,27 +30,33 @@ SafetensorsWeights::SafetensorsWeights(const std::filesystem::path& path) : file
   const auto table = models::gpt_tensors(config_).tensors;
   for (const auto& tensor : table) {
     const SafetensorsTensor* found = file_.find(tensor.name);
-    if (found == nullptr || found->type != "F32" || found->shape != tensor.shape)
+    const bool readable = found != nullptr && (found->type == "F32" || found->type == "BF16");
+    if (!readable || found->shape != tensor.shape)
       refuse(fmt::format("tensor {} is {}", tensor.name, found ? "of another type or shape" : "missing"));
   }
   if (file_.tensors().size() != table.size()) refuse("it holds tensors that the model does not have");
 }
 
 void SafetensorsWeights::read(std::span<float> parameters) const {
-  for (const auto& tensor : models::gpt_tensors(config_).tensors)
-    file_.read(*file_.find(tensor.name), parameters.data() + tensor.offset);
+  std::vector<char> bytes;
+  for (const auto& tensor : models::gpt_tensors(config_).tensors) {
+    const SafetensorsTensor& found = *file_.find(tensor.name);
+    bytes.resize(found.end - found.begin);
+    file_.read(found, bytes.data());
+    widen_elements(*find_element_type(found.type), bytes.data(), tensor.count,
+                   parameters.data() + tensor.offset);
+  }
 }
 
 void write_safetensors_weights(const std::filesystem::path& path, const models::GptConfig& config,
-                               const std::string& tokenizer, std::span<const float> parameters) {
-  std::vector<SafetensorsSource> sources;
-  for (const auto& tensor : models::gpt_tensors(config).tensors) {
-    sources.push_back(
-        {tensor.name, "F32", tensor.shape, parameters.data() + tensor.offset, tensor.count * sizeof(float)});
-  }
+                               const std::string& tokenizer, std::span<const float> parameters,
+                               ElementType type) {
+  StoredTensors stored(type);
+  for (const auto& tensor : models::gpt_tensors(config).tensors)
+    stored.add(tensor.name, tensor.shape, parameters.subspan(tensor.offset, tensor.count));
   std::map<std::string, std::string> metadata{{model_key, models::gpt_text(config)}};
   if (!tokenizer.empty()) metadata[tokenizer_key] = tokenizer;
-  write_safetensors(path, metadata, sources);
+  write_safetensors(path, metadata, stored.sources());
 }
 
 }  // namespace muster::weights

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "checkpoint/safetensors.hpp"
+#include "weights/elements.hpp"
 #include "weights/weight_source.hpp"
 
 namespace muster::weights {
@@ -21,9 +22,10 @@ class SafetensorsWeights final : public WeightSource {
   SafetensorsFile file_;
 };
 
-/// Writes such a file. It appears whole or not at all.
+/// Writes such a file, in float32 or bfloat16. It appears whole or not at all.
 /// @throws muster::Error(ErrorCode::system)
 void write_safetensors_weights(const std::filesystem::path& path, const models::GptConfig& config,
-                               const std::string& tokenizer, std::span<const float> parameters);
+                               const std::string& tokenizer, std::span<const float> parameters,
+                               ElementType type = ElementType::float32);
 
 }  // namespace muster::weights

@@ -28,8 +28,8 @@ class WeightSource {
 };
 
 /// Opens a checkpoint of muster-train, the newest checkpoint of its output folder, a Hugging Face folder of a
-/// GPT-2 (config.json and safetensors files), a .bin of llm.c, or a .safetensors file of `muster-train
-/// export`.
+/// GPT-2 or Llama (config.json and safetensors files), a .bin of llm.c, or a .safetensors file of
+/// `muster-train export`.
 /// @throws muster::Error: usage (none of these, damaged, or a model that Muster does not compute), system.
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path);
 

@@ -11,7 +11,8 @@ import time
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 TRAIN, PRINT_LOGITS, FOLDER = sys.argv[1:4]
 os.chdir(FOLDER)
@@ -26,8 +27,7 @@ def logits_of(path, tokens):
     return torch.tensor([[float(number) for number in line.split()] for line in run(PRINT_LOGITS, path, *tokens).splitlines()])
 
 
-def same_logits(model, path, vocabulary, context):
-    tokens = torch.randint(vocabulary, (context,))
+def same_logits(model, path, tokens):
     with torch.no_grad():
         expected = model(tokens[None]).logits[0]
     difference = (logits_of(path, tokens.tolist()) - expected).abs().max().item()
@@ -37,7 +37,7 @@ def same_logits(model, path, vocabulary, context):
 
 def same_loss(model, path, text):
     tokens = torch.tensor(list(text.encode()))
-    context, total = model.config.n_positions, 0.0
+    context, total = model.config.max_position_embeddings, 0.0
     with torch.no_grad():
         for at in range(0, len(tokens) - 1, context):
             part = tokens[at:at + context + 1]
@@ -57,35 +57,68 @@ def same_greedy(model, path, prompt, count):
     print(f"{path}: the same {count} greedy tokens")
 
 
-def from_muster():
+def from_muster(name, *options):
     text = "".join(f"line {i} of a text that is long enough to learn something from\n" for i in range(300))
     open("text", "w").write(text)
-    run(TRAIN, "--device=cpu", "--no-mfu", "--data", "text", "--layers", 3, "--heads", 2, "--width", 32, "--context", 48, "--steps", 120, "--output", "run")
-    run(TRAIN, "export", "run", "--output", "exported")
-    model = AutoModelForCausalLM.from_pretrained("exported").eval()
-    same_logits(model, "run", 256, 48)
-    same_loss(model, "run", text)
-    same_greedy(model, "run", "line 7 of", 39)
-    tokenizer = AutoTokenizer.from_pretrained("exported")
+    run(TRAIN, "--device=cpu", "--no-mfu", "--data", "text", "--layers", 3, "--width", 32, "--context", 48, "--steps", 120, "--output", name, *options)
+    run(TRAIN, "export", name, "--output", f"{name}-exported")
+    model = AutoModelForCausalLM.from_pretrained(f"{name}-exported").eval()
+    # Of its text: on tokens that it never saw, float rounding alone can be larger, in transformers too.
+    tokens = torch.tensor(list(text.encode()))[500:548]
+    same_logits(model, name, tokens)
+    same_loss(model, name, text)
+    same_greedy(model, name, "line 7 of", 39)
+    tokenizer = AutoTokenizer.from_pretrained(f"{name}-exported")
     assert tokenizer("any é text\n").input_ids == list("any é text\n".encode())
     assert tokenizer.decode(list("any é text\n".encode())) == "any é text\n"
+    run(TRAIN, "export", name, "--dtype=bf16", "--output", f"{name}-bf16")
+    rounded = AutoModelForCausalLM.from_pretrained(f"{name}-bf16", dtype="auto")
+    assert rounded.dtype == torch.bfloat16
+    for (of, exact), part in zip(model.named_parameters(), rounded.parameters()):
+        assert torch.equal(exact.bfloat16(), part), of
+    same_logits(rounded.float().eval(), f"{name}-bf16", tokens)
     # Through transformers and back: the same bytes.
-    model.save_pretrained("saved")
-    for source, name in (("run", "first"), ("saved", "second")):
-        run(TRAIN, "export", source, "--format=llm.c", "--output", f"{name}.bin")
-    assert open("first.bin", "rb").read() == open("second.bin", "rb").read()
+    model.save_pretrained(f"{name}-saved")
+    for source, to in ((name, "first"), (f"{name}-saved", "second")):
+        run(TRAIN, "export", source, "--format=safetensors", "--output", f"{name}-{to}.safetensors")
+    first, second = (load_file(f"{name}-{to}.safetensors") for to in ("first", "second"))
+    assert first.keys() == second.keys() and all(torch.equal(first[tensor], second[tensor]) for tensor in first)
 
 
-def from_transformers():
+def random_llama(**changes):
+    sizes = dict(num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2, hidden_size=48, intermediate_size=70,
+                 max_position_embeddings=40, vocab_size=301, rms_norm_eps=1e-4, bos_token_id=None, eos_token_id=None,
+                 rope_parameters={"rope_type": "default", "rope_theta": 500.0})
+    return LlamaForCausalLM(LlamaConfig(**{**sizes, **changes}))
+
+
+def random_gpt2():
+    return GPT2LMHeadModel(GPT2Config(n_layer=2, n_head=3, n_embd=48, n_positions=40, vocab_size=301, bos_token_id=None, eos_token_id=None))
+
+
+def from_transformers(kind, make):
     for name, dtype, shard in (("fp32", torch.float32, "5GB"), ("bf16", torch.bfloat16, "5GB"), ("fp16", torch.float16, "5GB"),
                                ("sharded", torch.float32, "30KB")):
-        model = GPT2LMHeadModel(GPT2Config(n_layer=2, n_head=3, n_embd=48, n_positions=40, vocab_size=301, bos_token_id=None, eos_token_id=None))
+        model, name = make(), f"{kind}-{name}"
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(0.05 * torch.randn_like(parameter))
         model.to(dtype).save_pretrained(name, max_shard_size=shard)
-        assert os.path.exists(f"{name}/model.safetensors.index.json") == (name == "sharded")
-        same_logits(model.float().eval(), name, 301, 40)
+        assert os.path.exists(f"{name}/model.safetensors.index.json") == name.endswith("sharded")
+        tokens = torch.randint(301, (40,))
+        # Read again: .to() has also rounded the frequencies of rotary positions.
+        same_logits(AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32).eval(), name, tokens)
+        run(TRAIN, "export", name, "--output", f"{name}-back")
+        same_logits(AutoModelForCausalLM.from_pretrained(f"{name}-back").eval(), name, tokens)
+
+
+def trains_on(name):
+    """A run that starts from transformers' weights begins with their loss."""
+    model = random_llama(vocab_size=256)
+    model.save_pretrained(name)
+    run(TRAIN, "--device=cpu", "--no-mfu", "--data", "text", "--init-from", name, "--steps", 2, "--warmup", 0, "--learning-rate", "1e-9",
+        "--min-learning-rate", "0", "--output", f"{name}-run")
+    same_loss(model.eval(), f"{name}-run", open("text").read())
 
 
 def speed():
@@ -105,7 +138,12 @@ def speed():
           f"({64 / (seconds[1] - seconds[0]):.1f} tokens/s), {torch.get_num_threads()} threads")
 
 
-from_muster()
-from_transformers()
+from_muster("gpt2-run", "--heads", 2)
+from_muster("llama-run", "--model=llama", "--heads", 4, "--kv-heads", 2, "--mlp-width", 88, "--rotary-theta", 700)
+from_muster("tied-run", "--model=llama", "--heads", 2, "--tied-output", "--norm-epsilon", "1e-4")
+from_transformers("gpt2", random_gpt2)
+from_transformers("llama", random_llama)
+from_transformers("tied-llama", lambda: random_llama(tie_word_embeddings=True, num_key_value_heads=6))
+trains_on("start")
 speed()
 shutil.rmtree("gpt2")

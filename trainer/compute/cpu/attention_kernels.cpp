@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal attention of one head, in blocks of query rows; the [length, length] matrix is never stored as a
-// whole. The backward pass recomputes probabilities from the saved log sums (FlashAttention, arXiv
-// 2205.14135). Compiled once per instruction set.
+// Causal attention of the heads that share keys and values, in blocks of query rows; the [length, length]
+// matrix is never stored as a whole. The backward pass recomputes probabilities from the saved log sums
+// (FlashAttention, arXiv 2205.14135). Compiled once per instruction set.
 #include "compute/cpu/bfloat16_convert.hpp"
 #include "compute/cpu/exponential.hpp"
 #include "compute/cpu/kernel_dispatch.hpp"
@@ -9,13 +9,15 @@
 
 namespace {
 
+using muster::compute::cpu::HeadGroup;
+
 constexpr int query_block = 32;
 
 int padded(int length) { return (length + 63) / 64 * 64; }
 
 /// Scratch: key^T and value^T [head_width, ld], two score blocks [query_block, ld]; ld = padded(length).
-std::size_t scratch_size(int length, int head_width) {
-  return static_cast<std::size_t>(padded(length)) * (2 * head_width + 2 * query_block);
+std::size_t scratch_size(const HeadGroup& group) {
+  return static_cast<std::size_t>(padded(group.length)) * (2 * group.head_width + 2 * query_block);
 }
 
 template <typename Real>
@@ -57,11 +59,11 @@ Real softmax_row(Real* scores, int visible, int keys, Real scale) {
 }
 
 template <typename Real>
-void forward(const Real* q, Real* out, Real* log_sum, Real* scratch, int length, int head_width, int width) {
-  const int row = 3 * width, ld = padded(length);
-  Real *key_t = scratch, *scores = scratch + 2 * std::ptrdiff_t{head_width} * ld;
+void forward_head(const Real* q, const Real* value, Real* out, Real* log_sum, const Real* key_t, Real* scores,
+                  const HeadGroup& group) {
+  const auto [heads, length, head_width, row, key_at, value_at, width] = group;
+  const int ld = padded(length);
   const Real scale = Real(1) / __builtin_sqrt(Real(head_width));
-  transpose(q + width, key_t, length, head_width, row, ld);
   for (int begin = 0; begin < length; begin += query_block) {
     const int rows = length - begin < query_block ? length - begin : query_block;
     const int keys = begin + rows;
@@ -70,8 +72,20 @@ void forward(const Real* q, Real* out, Real* log_sum, Real* scratch, int length,
     for (int r = 0; r < rows; ++r) {
       log_sum[begin + r] = softmax_row(scores + std::ptrdiff_t{r} * ld, begin + r + 1, keys, scale);
     }
-    small_matmul<Real>(rows, head_width, keys, {scores, ld, 1}, q + 2 * width, row,
+    small_matmul<Real>(rows, head_width, keys, {scores, ld, 1}, value, row,
                        out + std::ptrdiff_t{begin} * width, width, false);
+  }
+}
+
+template <typename Real>
+void forward(const Real* q, Real* out, Real* log_sum, Real* scratch, const HeadGroup& group) {
+  const int ld = padded(group.length);
+  Real *key_t = scratch, *scores = scratch + 2 * std::ptrdiff_t{group.head_width} * ld;
+  transpose(q + group.key, key_t, group.length, group.head_width, group.row, ld);
+  for (int head = 0; head < group.heads; ++head) {
+    const int at = head * group.head_width;
+    forward_head(q + at, q + group.value, out + at, log_sum + std::ptrdiff_t{head} * group.length, key_t,
+                 scores, group);
   }
 }
 
@@ -95,38 +109,56 @@ void softmax_row_backward(Real* scores, Real* d_scores, const Real* out, const R
   }
 }
 
+/// Keys and values with their gradients; the first two transposed.
 template <typename Real>
-void backward(const Real* q, const Real* out, const Real* log_sum, const Real* d_out, Real* d_q,
-              Real* scratch, int length, int head_width, int width) {
-  const int row = 3 * width, ld = padded(length);
-  Real* key_t = scratch;
-  Real* value_t = key_t + std::ptrdiff_t{head_width} * ld;
-  Real* scores = value_t + std::ptrdiff_t{head_width} * ld;
+struct KeyValue {
+  const Real *key_t, *value_t, *key;
+  Real *d_key, *d_value;
+};
+
+/// Adds to d key and d value if `accumulate`, else overwrites them.
+template <typename Real>
+void backward_head(const Real* q, const Real* out, const Real* log_sum, const Real* d_out, Real* d_q,
+                   const KeyValue<Real>& kv, Real* scores, const HeadGroup& group, bool accumulate) {
+  const auto [heads, length, head_width, row, key_at, value_at, width] = group;
+  const int ld = padded(length);
   Real* d_scores = scores + std::ptrdiff_t{query_block} * ld;
   const Real scale = Real(1) / __builtin_sqrt(Real(head_width));
-  transpose(q + width, key_t, length, head_width, row, ld);
-  transpose(q + 2 * width, value_t, length, head_width, row, ld);
-  // From the last block to the first: the last block covers every key, so it overwrites d key and d value;
+  // From the last block to the first: the last block covers every key, so it may overwrite d key and d value;
   // the other blocks add.
-  bool accumulate = false;
   for (int begin = (length - 1) / query_block * query_block; begin >= 0; begin -= query_block) {
     const int rows = length - begin < query_block ? length - begin : query_block;
     const int keys = begin + rows;
     const Real* query = q + std::ptrdiff_t{begin} * row;
     const Real* d_rows = d_out + std::ptrdiff_t{begin} * width;
-    small_matmul<Real>(rows, keys, head_width, {query, row, 1}, key_t, ld, scores, ld, false);
-    small_matmul<Real>(rows, keys, head_width, {d_rows, width, 1}, value_t, ld, d_scores, ld, false);
+    small_matmul<Real>(rows, keys, head_width, {query, row, 1}, kv.key_t, ld, scores, ld, false);
+    small_matmul<Real>(rows, keys, head_width, {d_rows, width, 1}, kv.value_t, ld, d_scores, ld, false);
     for (int r = 0; r < rows; ++r) {
       softmax_row_backward(scores + std::ptrdiff_t{r} * ld, d_scores + std::ptrdiff_t{r} * ld,
                            out + std::ptrdiff_t{begin + r} * width, d_rows + std::ptrdiff_t{r} * width,
                            log_sum[begin + r], head_width, begin + r + 1, keys, scale);
     }
-    small_matmul<Real>(rows, head_width, keys, {d_scores, ld, 1}, q + width, row,
+    small_matmul<Real>(rows, head_width, keys, {d_scores, ld, 1}, kv.key, row,
                        d_q + std::ptrdiff_t{begin} * row, row, false);
-    small_matmul<Real>(keys, head_width, rows, {d_scores, 1, ld}, query, row, d_q + width, row, accumulate);
-    small_matmul<Real>(keys, head_width, rows, {scores, 1, ld}, d_rows, width, d_q + 2 * width, row,
-                       accumulate);
+    small_matmul<Real>(keys, head_width, rows, {d_scores, 1, ld}, query, row, kv.d_key, row, accumulate);
+    small_matmul<Real>(keys, head_width, rows, {scores, 1, ld}, d_rows, width, kv.d_value, row, accumulate);
     accumulate = true;
+  }
+}
+
+template <typename Real>
+void backward(const Real* q, const Real* out, const Real* log_sum, const Real* d_out, Real* d_q,
+              Real* scratch, const HeadGroup& group) {
+  const int ld = padded(group.length);
+  Real *key_t = scratch, *value_t = key_t + std::ptrdiff_t{group.head_width} * ld;
+  Real* scores = value_t + std::ptrdiff_t{group.head_width} * ld;
+  transpose(q + group.key, key_t, group.length, group.head_width, group.row, ld);
+  transpose(q + group.value, value_t, group.length, group.head_width, group.row, ld);
+  const KeyValue<Real> kv{key_t, value_t, q + group.key, d_q + group.key, d_q + group.value};
+  for (int head = 0; head < group.heads; ++head) {
+    const int at = head * group.head_width;
+    backward_head(q + at, out + at, log_sum + std::ptrdiff_t{head} * group.length, d_out + at, d_q + at, kv,
+                  scores, group, head > 0);
   }
 }
 
@@ -146,46 +178,56 @@ void narrow_rows(const float* from, std::ptrdiff_t from_row, muster::bfloat16* t
   }
 }
 
-/// One head in float: (query | key | value), their gradients, the output and its gradient.
-struct WideHead {
+/// A group in float: (queries | key | value), their gradients, the outputs and their gradients.
+struct WideGroup {
+  HeadGroup shape;
   float *qkv, *d_qkv, *out, *d_out, *scratch;
-  WideHead(float* from, int length, int head_width)
-      : qkv(from),
-        d_qkv(qkv + std::ptrdiff_t{3} * length * head_width),
-        out(d_qkv + std::ptrdiff_t{3} * length * head_width),
-        d_out(out + std::ptrdiff_t{length} * head_width),
-        scratch(d_out + std::ptrdiff_t{length} * head_width) {}
+  WideGroup(float* from, const HeadGroup& group)
+      : shape{.heads = group.heads,
+              .length = group.length,
+              .head_width = group.head_width,
+              .row = (group.heads + 2) * group.head_width,
+              .key = group.heads * group.head_width,
+              .value = (group.heads + 1) * group.head_width,
+              .out_row = group.heads * group.head_width},
+        qkv(from),
+        d_qkv(qkv + std::ptrdiff_t{shape.row} * shape.length),
+        out(d_qkv + std::ptrdiff_t{shape.row} * shape.length),
+        d_out(out + std::ptrdiff_t{shape.out_row} * shape.length),
+        scratch(d_out + std::ptrdiff_t{shape.out_row} * shape.length) {}
+
+  void widen_qkv(const muster::bfloat16* q, const HeadGroup& from) const {
+    widen_rows(q, from.row, qkv, shape.row, shape.length, shape.out_row);
+    widen_rows(q + from.key, from.row, qkv + shape.key, shape.row, shape.length, shape.head_width);
+    widen_rows(q + from.value, from.row, qkv + shape.value, shape.row, shape.length, shape.head_width);
+  }
 };
-std::size_t wide_scratch_size(int length, int head_width) {
-  return scratch_size(length, head_width) + static_cast<std::size_t>(8) * length * head_width;
+std::size_t wide_scratch_size(const HeadGroup& group) {
+  return scratch_size(group) + static_cast<std::size_t>(group.length) *
+                                   static_cast<std::size_t>((4 * group.heads + 4) * group.head_width);
 }
 
 void wide_forward(const muster::bfloat16* q, muster::bfloat16* out, float* log_sum, float* scratch,
-                  int length, int head_width, int width) {
-  const WideHead head(scratch, length, head_width);
-  for (int part = 0; part < 3; ++part) {
-    widen_rows(q + std::ptrdiff_t{part} * width, 3 * width, head.qkv + part * head_width, 3 * head_width,
-               length, head_width);
-  }
-  forward(head.qkv, head.out, log_sum, head.scratch, length, head_width, head_width);
-  narrow_rows(head.out, head_width, out, width, length, head_width);
+                  const HeadGroup& group) {
+  const WideGroup wide(scratch, group);
+  wide.widen_qkv(q, group);
+  forward(wide.qkv, wide.out, log_sum, wide.scratch, wide.shape);
+  narrow_rows(wide.out, wide.shape.out_row, out, group.out_row, group.length, wide.shape.out_row);
 }
 
 void wide_backward(const muster::bfloat16* q, const muster::bfloat16* out, const float* log_sum,
-                   const muster::bfloat16* d_out, muster::bfloat16* d_q, float* scratch, int length,
-                   int head_width, int width) {
-  const WideHead head(scratch, length, head_width);
-  for (int part = 0; part < 3; ++part) {
-    widen_rows(q + std::ptrdiff_t{part} * width, 3 * width, head.qkv + part * head_width, 3 * head_width,
-               length, head_width);
-  }
-  widen_rows(out, width, head.out, head_width, length, head_width);
-  widen_rows(d_out, width, head.d_out, head_width, length, head_width);
-  backward(head.qkv, head.out, log_sum, head.d_out, head.d_qkv, head.scratch, length, head_width, head_width);
-  for (int part = 0; part < 3; ++part) {
-    narrow_rows(head.d_qkv + part * head_width, 3 * head_width, d_q + std::ptrdiff_t{part} * width, 3 * width,
-                length, head_width);
-  }
+                   const muster::bfloat16* d_out, muster::bfloat16* d_q, float* scratch,
+                   const HeadGroup& group) {
+  const WideGroup wide(scratch, group);
+  const HeadGroup& shape = wide.shape;
+  wide.widen_qkv(q, group);
+  widen_rows(out, group.out_row, wide.out, shape.out_row, group.length, shape.out_row);
+  widen_rows(d_out, group.out_row, wide.d_out, shape.out_row, group.length, shape.out_row);
+  backward(wide.qkv, wide.out, log_sum, wide.d_out, wide.d_qkv, wide.scratch, shape);
+  narrow_rows(wide.d_qkv, shape.row, d_q, group.row, group.length, shape.out_row);
+  narrow_rows(wide.d_qkv + shape.key, shape.row, d_q + group.key, group.row, group.length, shape.head_width);
+  narrow_rows(wide.d_qkv + shape.value, shape.row, d_q + group.value, group.row, group.length,
+              shape.head_width);
 }
 
 template <typename Real>

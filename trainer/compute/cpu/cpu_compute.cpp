@@ -2,13 +2,11 @@
 #include "compute/cpu/cpu_compute.hpp"
 
 #include <omp.h>
-#if defined(__SSE2__)
-#include <pmmintrin.h>
-#endif
 
 #include <algorithm>
 #include <type_traits>
 
+#include "compute/cpu/flush_denormals.hpp"
 #include "compute/cpu/parallel_for.hpp"
 
 namespace muster::compute::cpu {
@@ -17,18 +15,6 @@ namespace {
 /// Rows whose sums are formed together. Fixed, so that results do not depend on the number of threads.
 constexpr int chunk_rows = 64;
 constexpr std::size_t norm_block = 1 << 14;
-
-/// Treats denormal numbers as zero on all threads of the pool: they affect no result and cost a hundred times
-/// an ordinary operation.
-void flush_denormals([[maybe_unused]] int threads) {
-#if defined(__SSE2__)
-#pragma omp parallel num_threads(threads)
-  {
-    _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
-    _MM_SET_DENORMALS_ZERO_MODE(_MM_DENORMALS_ZERO_ON);
-  }
-#endif
-}
 
 /// Rows of b packed at a time: a panel of 512 * 32 floats fits a level-1 or level-2 cache.
 constexpr int depth = 512;
@@ -63,7 +49,8 @@ template <typename Real>
 CpuCompute<Real>::CpuCompute(const Options& options)
     : threads_(std::max(1, options.threads)),
       use_dnnl_(options.use_dnnl),
-      kernels_(options.kernels ? *options.kernels : cpu::kernels<Real>()) {
+      kernels_(options.kernels ? *options.kernels : cpu::kernels<Real>()),
+      llama_(*this, kernels_) {
   omp_set_num_threads(threads_);  // oneDNN takes its threads from here
   omp_set_dynamic(0);
   flush_denormals(threads_);
@@ -207,12 +194,11 @@ void CpuCompute<Real>::layer_norm(const Real* x, const Real* addend, Real* sum, 
 }
 
 template <typename Real>
-template <typename Kernel>
 void CpuCompute<Real>::sum_rows(int rows, int width, std::initializer_list<Sum*> totals,
-                                const Kernel& kernel) {
-  const std::size_t chunks = (static_cast<std::size_t>(rows) + chunk_rows - 1) / chunk_rows;
-  const std::size_t count = totals.size() * static_cast<std::size_t>(width);
-  const std::size_t stride = aligned_count<Sum>(count);
+                                const SumKernel& kernel) {
+  const std::size_t chunks = (static_cast<std::size_t>(rows) + chunk_rows - 1) / chunk_rows,
+                    count = totals.size() * static_cast<std::size_t>(width),
+                    stride = aligned_count<Sum>(count);
   if (partial_.size() < chunks * stride) partial_ = Arena<Sum>(chunks * stride);
   parallel_for(threads_, chunks, 1, static_cast<std::size_t>(rows) * width,
                [&](std::size_t first, std::size_t last) {
@@ -269,33 +255,36 @@ void CpuCompute<Real>::fill_zero(Real* x, std::size_t count) {
 
 template <typename Real>
 template <typename Kernel>
-void CpuCompute<Real>::for_each_head(const AttentionShape& s, const Kernel& kernel) {
-  const int head_width = s.width / s.heads;
-  reserve_scratch(kernels_.attention.scratch(s.length, head_width));
-  const std::size_t tasks = static_cast<std::size_t>(s.batch) * s.heads;
+void CpuCompute<Real>::for_each_group(const AttentionShape& s, const Kernel& kernel) {
+  const int head_width = s.head_width(), kv_heads = s.heads / s.group(), row_width = s.qkv_width();
+  const HeadGroup shape{s.group(), s.length, head_width, row_width, 0, 0, s.width};
+  reserve_scratch(kernels_.attention.scratch(shape));
+  const std::size_t tasks = static_cast<std::size_t>(s.batch) * kv_heads;
   parallel_for(threads_, tasks, 1, tasks * s.length * s.length, [&](std::size_t first, std::size_t last) {
     Sum* own = scratch(omp_get_thread_num());
     for (std::size_t task = first; task < last; ++task) {
-      const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(task / s.heads) * s.length;
-      const std::ptrdiff_t column = static_cast<std::ptrdiff_t>(task % s.heads) * head_width;
-      kernel(row * 3 * s.width + column, row * s.width + column, task * s.length, own, head_width);
+      const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(task / kv_heads) * s.length;
+      const int kv_head = static_cast<int>(task % kv_heads), column = kv_head * s.group() * head_width;
+      HeadGroup group = shape;
+      group.key = s.width + kv_head * head_width - column;
+      group.value = group.key + kv_heads * head_width;
+      kernel(row * row_width + column, row * s.width + column, task * s.group() * s.length, own, group);
     }
   });
 }
 
 template <typename Real>
 void CpuCompute<Real>::attention(const AttentionShape& s, const Real* qkv, Real* out, Sum* log_sum) {
-  for_each_head(s, [&](std::ptrdiff_t in, std::ptrdiff_t at, std::size_t rows, Sum* own, int head_width) {
-    kernels_.attention.forward(qkv + in, out + at, log_sum + rows, own, s.length, head_width, s.width);
+  for_each_group(s, [&](auto in, auto at, auto rows, Sum* own, const HeadGroup& group) {
+    kernels_.attention.forward(qkv + in, out + at, log_sum + rows, own, group);
   });
 }
 
 template <typename Real>
 void CpuCompute<Real>::attention_backward(const AttentionShape& s, const Real* qkv, const Real* out,
                                           const Sum* log_sum, const Real* d_out, Real* d_qkv) {
-  for_each_head(s, [&](std::ptrdiff_t in, std::ptrdiff_t at, std::size_t rows, Sum* own, int head_width) {
-    kernels_.attention.backward(qkv + in, out + at, log_sum + rows, d_out + at, d_qkv + in, own, s.length,
-                                head_width, s.width);
+  for_each_group(s, [&](auto in, auto at, auto rows, Sum* own, const HeadGroup& group) {
+    kernels_.attention.backward(qkv + in, out + at, log_sum + rows, d_out + at, d_qkv + in, own, group);
   });
 }
 

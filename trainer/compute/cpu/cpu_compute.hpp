@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
 #include "compute/cpu/cpu_image_compute.hpp"
+#include "compute/cpu/cpu_llama_compute.hpp"
 #include "compute/cpu/dnnl_matmul.hpp"
 #include "compute/cpu/kernels.hpp"
 
@@ -30,6 +32,7 @@ class CpuCompute final : public Compute<Real> {
   std::string describe() const override;
   int threads() const override { return threads_; }
   ImageCompute<Real>* images() override;
+  LlamaCompute<Real>* llama() override { return &llama_; }
   void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) override;
   void weight_gradient(int rows, int from, int to, const Real* input, const Real* d_out, Sum* d_weight,
                        Sum* d_bias) override;
@@ -71,19 +74,20 @@ class CpuCompute final : public Compute<Real> {
   void cached_attention(const CacheShape& shape, int past, int rows, const Real* queries, const Real* keys,
                         const Real* values, Real* out);
 
+  /// Sums `totals.size()` rows of `width` values: kernel(sums, begin, end) adds the part of rows [begin, end)
+  /// to zeroed sums, one total after the other. The order does not depend on the number of threads.
+  using SumKernel = std::function<void(Sum* sums, int begin, int end)>;
+  void sum_rows(int rows, int width, std::initializer_list<Sum*> totals, const SumKernel& kernel);
+
  private:
   template <typename Out>
   void tiled_matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Out* c);
   void tiled_panels(const MatmulShape& shape, const Sum* a, const Real* b, const Real* bias, Sum* c);
-  /// Sums `totals.size()` rows of `width` values: kernel(sums, begin, end) adds the part of rows [begin, end)
-  /// to zeroed sums, one total after the other.
-  template <typename Kernel>
-  void sum_rows(int rows, int width, std::initializer_list<Sum*> totals, const Kernel& kernel);
   void column_sums(const Real* x, Sum* out, int rows, int width);
-  /// Calls kernel(offset in qkv, offset in out, offset in log_sum, scratch, head_width) for each head of each
-  /// sequence, over the threads.
+  /// Calls kernel(offset in qkv, offset in out, offset in log_sum, scratch, group) for the heads that share
+  /// keys and values, of each sequence, over the threads.
   template <typename Kernel>
-  void for_each_head(const AttentionShape& shape, const Kernel& kernel);
+  void for_each_group(const AttentionShape& shape, const Kernel& kernel);
   /// This thread's part of the memory from reserve_scratch().
   Sum* scratch(int thread);
   void reserve_scratch(std::size_t size_per_thread);
@@ -91,6 +95,7 @@ class CpuCompute final : public Compute<Real> {
   int threads_;
   bool use_dnnl_;
   const Kernels<Real>& kernels_;
+  CpuLlamaCompute<Real> llama_;
   std::unique_ptr<DnnlMatmul> dnnl_;               ///< null: use the tiled product
   std::unique_ptr<CpuImageCompute<Real>> images_;  ///< created when a model first needs it
   Arena<Sum> scratch_;

@@ -16,6 +16,9 @@
   extern const DecodeKernels<float> float_decode;              \
   extern const DecodeKernels<double> double_decode;            \
   extern const DecodeKernels<bfloat16> bfloat16_decode;        \
+  extern const LlamaKernels<float> float_llama;                \
+  extern const LlamaKernels<double> double_llama;              \
+  extern const LlamaKernels<bfloat16> bfloat16_llama;          \
   extern const BatchNormKernels<float> float_batch_norm;       \
   extern const BatchNormKernels<double> double_batch_norm;     \
   extern const BatchNormKernels<bfloat16> bfloat16_batch_norm; \

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "compute/image_compute.hpp"
+#include "compute/llama_compute.hpp"
 #include "compute/precision.hpp"
 #include "compute/token.hpp"
 
@@ -69,15 +70,38 @@ struct PoolKernels {
                             Real* d_image);
 };
 
-/// Strided view of one head: query at q, key at q + width, value at q + 2*width, rows 3*width apart.
+/// Rows [begin, end); LlamaCompute documents the formulas.
+template <typename Real>
+struct LlamaKernels {
+  void (*rms_norm)(const Real* x, const Real* addend, Real* sum, const Real* gain, Real* out,
+                   Accurate<Real>* rstd, int begin, int end, int width, Accurate<Real> epsilon);
+  /// Adds this range's share to d_gain.
+  void (*rms_norm_backward)(const Real* x, const Real* gain, const Accurate<Real>* rstd, const Real* d_out,
+                            Real* d_x, Accurate<Real>* d_gain, int begin, int end, int width);
+  /// sign: -1 rotates back.
+  void (*rotate)(const RotaryShape& shape, const Accurate<Real>* table, Real* x, int begin, int end,
+                 Accurate<Real> sign);
+  void (*swiglu)(const Real* gate_up, Real* out, int begin, int end, int width);
+  void (*swiglu_backward)(const Real* gate_up, const Real* d_out, Real* d_gate_up, int begin, int end,
+                          int width);
+};
+
+/// Strided view of the heads of queries that share a head of keys and values, from the first query on: head
+/// i's queries are i * head_width behind it, the keys `key` and the values `value`, and rows are `row` apart.
+/// Outputs begin i * head_width behind the first and are `out_row` apart. log_sum is [heads, length].
+struct HeadGroup {
+  int heads = 1, length = 0, head_width = 0;
+  int row = 0, key = 0, value = 0, out_row = 0;
+};
+
 template <typename Real>
 struct AttentionKernels {
   /// Elements of scratch that one call needs.
-  std::size_t (*scratch)(int length, int head_width);
-  void (*forward)(const Real* q, Real* out, Accurate<Real>* log_sum, Accurate<Real>* scratch, int length,
-                  int head_width, int width);
+  std::size_t (*scratch)(const HeadGroup& group);
+  void (*forward)(const Real* q, Real* out, Accurate<Real>* log_sum, Accurate<Real>* scratch,
+                  const HeadGroup& group);
   void (*backward)(const Real* q, const Real* out, const Accurate<Real>* log_sum, const Real* d_out,
-                   Real* d_q, Accurate<Real>* scratch, int length, int head_width, int width);
+                   Real* d_q, Accurate<Real>* scratch, const HeadGroup& group);
 };
 
 template <typename Real>
@@ -119,6 +143,7 @@ struct Kernels {
   RowKernels<Real> rows;
   AttentionKernels<Real> attention;
   DecodeKernels<Real> decode;
+  LlamaKernels<Real> llama;
   BatchNormKernels<Real> batch_norm;
   PoolKernels<Real> pool;
   DepthwiseKernels<Real> depthwise;

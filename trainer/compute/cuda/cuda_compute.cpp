@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compute/cuda/geometry.hpp"
 #include "compute/cuda/kernels/launch_sizes.hpp"
-#include "muster/error.hpp"
 
 namespace muster::compute::cuda {
 
@@ -16,16 +16,9 @@ using namespace sizes;
 namespace {
 
 std::size_t blocks(std::size_t count, std::size_t each) { return (count + each - 1) / each; }
-std::size_t elements(int rows, int width) {
-  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
-}
 /// For kernels with a grid-stride loop: enough blocks to fill any GPU.
 std::size_t grid_stride_blocks(std::size_t groups) {
   return std::min<std::size_t>(blocks(groups, element_threads), 8192);
-}
-
-void require(bool fine, const std::string& what) {
-  if (!fine) throw Error(ErrorCode::usage, what + ": pass --device=cpu");
 }
 
 std::size_t update_blocks(std::size_t count) {
@@ -152,6 +145,7 @@ void CudaCompute::embed_backward(const Token* tokens, const bfloat16* d_out, flo
   gpu_.launch(Kernel::embed_tokens_backward, {distinct.size(), blocks(elements(1, width), columns_of_block)},
               column_threads, column_bytes, width, on_device + begins_bytes + order_bytes, on_device,
               on_device + begins_bytes, d_out, d_token_table);
+  if (d_position_table == nullptr) return;
   gpu_.clear(d_position_table, elements(positions, width) * sizeof(float));
   gpu_.launch(Kernel::embed_positions_backward, {blocks(elements(length, width) / 8, 256)}, 256, 0, batch,
               length, width, d_out, d_position_table);
@@ -195,18 +189,21 @@ void CudaCompute::attention(const AttentionShape& s, const bfloat16* qkv, bfloat
   gpu_.launch(
       Kernel::attention,
       {blocks(length, query_rows), static_cast<std::size_t>(s.heads), static_cast<std::size_t>(s.batch)},
-      attention_threads, attention_forward_bytes, s.length, qkv, out, log_sum);
+      attention_threads, attention_forward_bytes, s.length, s.group(), qkv, out, log_sum);
 }
 
 void CudaCompute::attention_backward(const AttentionShape& s, const bfloat16* qkv, const bfloat16* out,
                                      const float* log_sum, const bfloat16* d_out, bfloat16* d_qkv) {
   float* const dots = scratch(dots_, elements(s.batch * s.length, s.heads));
-  const Grid grid{blocks(static_cast<std::size_t>(s.length), tile_rows), static_cast<std::size_t>(s.heads),
-                  static_cast<std::size_t>(s.batch)};
-  gpu_.launch(Kernel::attention_queries_backward, grid, attention_threads, attention_queries_bytes, s.length,
-              qkv, out, log_sum, d_out, d_qkv, dots);
-  gpu_.launch(Kernel::attention_keys_backward, grid, attention_threads, attention_keys_bytes, s.length, qkv,
-              log_sum, d_out, static_cast<const float*>(dots), d_qkv);
+  const auto grid = [&](int heads) {
+    return Grid{blocks(static_cast<std::size_t>(s.length), tile_rows), static_cast<std::size_t>(heads),
+                static_cast<std::size_t>(s.batch)};
+  };
+  const int group = s.group();
+  gpu_.launch(Kernel::attention_queries_backward, grid(s.heads), attention_threads, attention_queries_bytes,
+              s.length, group, qkv, out, log_sum, d_out, d_qkv, dots);
+  gpu_.launch(Kernel::attention_keys_backward, grid(s.heads / group), attention_threads, attention_keys_bytes,
+              s.length, group, qkv, log_sum, d_out, static_cast<const float*>(dots), d_qkv);
 }
 
 void CudaCompute::compute_cross_entropy(bfloat16* logits, const Token* targets, int rows, int classes,

@@ -6,6 +6,7 @@
 
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
+#include "compute/cuda/cuda_llama_compute.hpp"
 #include "compute/cuda/gpu.hpp"
 #include "compute/cuda/kernels/update_step.hpp"
 #include "compute/cuda/matmul.hpp"
@@ -33,6 +34,9 @@ class CudaCompute final : public Compute<bfloat16> {
   ~CudaCompute() override;
 
   Gpu& gpu() noexcept { return gpu_; }
+  LlamaCompute<bfloat16>* llama() override { return &llama_; }
+  /// The arena's memory, which it first makes large enough. Waits in that case.
+  float* scratch(Arena<float>& arena, std::size_t count);
   std::string describe() const override;
   Memory& memory() override { return gpu_; }
   Autotuner* autotuner() override { return matmul_.get(); }
@@ -86,7 +90,6 @@ class CudaCompute final : public Compute<bfloat16> {
   void round(const float* parameter, bfloat16* rounded, std::size_t count) override;
 
  private:
-  float* scratch(Arena<float>& arena, std::size_t count);
   void multiply(const CublasMatmulShape& shape, const CublasMatmulOperands& operands);
   void column_sums(const bfloat16* x, float* out, int rows, int width);
   void enqueue_squares(const float* x, std::size_t count);
@@ -99,6 +102,7 @@ class CudaCompute final : public Compute<bfloat16> {
   std::unique_ptr<CublasMatmul> matmul_;
   Staging tokens_{gpu_}, targets_{gpu_}, order_{gpu_};
   TokenSortIndex token_sort_index_;
+  CudaLlamaCompute llama_{*this};
   std::vector<std::byte> order_bytes_;
   Arena<float> partial_;  ///< for sums that are formed in two steps
   Arena<float> losses_, dots_;

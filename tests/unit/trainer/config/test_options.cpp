@@ -53,6 +53,32 @@ TEST_CASE("a named model has GPT-2's sizes, and single flags change them", "[opt
   CHECK(parse({"--model=mnist-cnn", "--batch=64"}).model_name == "mnist-cnn");
 }
 
+TEST_CASE("the Llama kind has the sizes of its options", "[options]") {
+  CHECK(parse({"--model=llama"}).model == models::GptConfig{4, 2, 128, 64, 256, models::LlamaConfig{}});
+  CHECK(parse({"--model=llama", "--heads=8", "--width=512"}).model ==
+        models::GptConfig{4, 8, 512, 64, 256, models::LlamaConfig{8, 1408}});
+  const Options given = parse({"--model=llama", "--heads=6", "--kv-heads=3", "--width=96", "--mlp-width=100",
+                               "--rotary-theta=5e5", "--norm-epsilon=1e-6", "--tied-output"});
+  CHECK(given.model == models::GptConfig{4, 6, 96, 64, 256, models::LlamaConfig{3, 100, 5e5, 1e-6, true}});
+}
+
+TEST_CASE("a model's text has its sizes and nothing else", "[options]") {
+  for (const models::GptConfig& config :
+       {models::GptConfig{2, 3, 24, 9, 300}, models::GptConfig{4, 2, 128, 64, 256, models::LlamaConfig{}},
+        models::GptConfig{1, 6, 96, 7, 400, models::LlamaConfig{3, 100, 123456.7, 1.1e-6, true}}}) {
+    const std::string text = models::gpt_text(config);
+    CAPTURE(text);
+    CHECK(models::parse_gpt_text(text) == config);
+    CHECK_FALSE(models::parse_gpt_text(text + " more"));
+    CHECK_FALSE(models::parse_gpt_text(text.substr(0, text.rfind(' '))));
+  }
+  for (const models::LlamaConfig& wrong :
+       {models::LlamaConfig{4, 100}, models::LlamaConfig{0, 100}, models::LlamaConfig{3, 0},
+        models::LlamaConfig{3, 100, 0.5}, models::LlamaConfig{3, 100, 1e4, 0}})
+    CHECK_FALSE(models::parse_gpt_text(models::gpt_text({1, 6, 96, 7, 400, wrong})));
+  CHECK_FALSE(models::parse_gpt_text(models::gpt_text({1, 6, 30, 7, 400, models::LlamaConfig{3, 100}})));
+}
+
 TEST_CASE("networks with batch normalization have larger batches and chunks", "[options]") {
   const Options given = parse({"--model=resnet56", "--deterministic"});
   CHECK(given.batch == 128);
@@ -106,6 +132,15 @@ TEST_CASE("wrong options are refused in one line, with the exit code of wrong us
       {"--validation-tokens=-1"},
       {"--model=gpt2-124M", "--heads=5"},
       {"--vocabulary=1"},
+      {"--kv-heads=1"},
+      {"--model=gpt2-124M", "--tied-output"},
+      {"--model=llama", "--kv-heads=3"},
+      {"--model=llama", "--heads=128"},
+      {"--model=llama", "--mlp-width=0"},
+      {"--model=llama", "--rotary-theta=0"},
+      {"--model=llama", "--rotary-theta=inf"},
+      {"--model=llama", "--norm-epsilon=0"},
+      {"--model=llama", "--device=cpu", "--norm-epsilon=nan"},
       {"--vocabulary=65537"},
       {"--chunk=2"},
       {"--deterministic=perhaps"},

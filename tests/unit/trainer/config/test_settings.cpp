@@ -161,7 +161,7 @@ TEST_CASE("invalid values are refused with their text and place", "[settings]") 
   CHECK(error_text({"--learning-rate=1,5"}) == with_help("--learning-rate: '1,5' must be a number above 0"));
   CHECK(error_text({"--batch="}) == with_help("--batch needs a value"));
   CHECK(error_text({"--model=gpt2-124m"}) ==
-        with_help("--model: gpt2-124m not in {small,gpt2-124M,gpt2-350M,gpt2-774M,gpt2-1558M,mnist-cnn,"
+        with_help("--model: gpt2-124m not in {small,llama,gpt2-124M,gpt2-350M,gpt2-774M,gpt2-1558M,mnist-cnn,"
                   "resnet20,resnet32,resnet44,resnet56,resnet110,resnet50,mobilenet-v1}"));
   CHECK(error_text({"--deterministic=2"}).starts_with("--deterministic: 2 not in {true,false"));
   CHECK(file_error_text("mfu = 3.0\n").starts_with(":1: --mfu: 3 not in {true,false"));

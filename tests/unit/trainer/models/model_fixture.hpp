@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -25,6 +26,19 @@ void initialize_boldly(muster::models::ModelTensors<Real>& tensors, std::uint64_
     Real* to = tensors.parameter(i);
     for (std::size_t j = 0; j < tensor.count; ++j) {
       to[j] = Real(tensor.initial_value + 0.15 * muster::normal(seed, i, j));
+    }
+  }
+}
+
+/// The formula of fixtures/torch_gradients.py and torch_llama.py.
+template <typename Real>
+void fill_as_the_scripts(muster::models::ModelTensors<Real>& tensors, double size) {
+  const auto& table = tensors.table().tensors;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const double around = table[i].name.ends_with("gain") ? 1 : 0, number = static_cast<double>(i);
+    for (std::size_t j = 0; j < table[i].count; ++j) {
+      tensors.parameter(i)[j] =
+          Real(around + size * std::sin(1.37 * static_cast<double>(j) + 0.61 * number * number + 0.2));
     }
   }
 }

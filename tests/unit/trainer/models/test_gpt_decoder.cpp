@@ -12,7 +12,9 @@ using compute::Token;
 
 namespace {
 
-constexpr models::GptConfig odd_config{2, 3, 15, 150, 37};
+constexpr models::GptConfig odd_config{2, 3, 15, 150, 37},
+    odd_llama{2, 6, 36, 150, 37, models::LlamaConfig{2, 50, 500, 1e-5, false}},
+    tied_llama{2, 3, 30, 150, 37, models::LlamaConfig{1, 40, 1e4, 1e-3, true}};
 
 template <typename Real>
 struct TestDecoder {
@@ -81,11 +83,12 @@ TEST_CASE("greedy tokens are transformers'", "[decoder]") {
 }
 
 TEST_CASE("cached logits are those of a decoder that reads all at once", "[decoder]") {
+  const auto config = GENERATE(odd_config, odd_llama, tied_llama);
   // 150 tokens are more than are computed together.
-  const auto tokens = tokens_below(odd_config.vocabulary, 150);
+  const auto tokens = tokens_below(config.vocabulary, 150);
   const auto check = [&](auto real, double bound) {
     using Real = decltype(real);
-    TestDecoder<Real> cached(odd_config, 1), whole(odd_config, 1);
+    TestDecoder<Real> cached(config, 1), whole(config, 1);
     cached.read({tokens.begin(), tokens.begin() + 70});
     for (std::size_t i = 70; i + 1 < tokens.size(); ++i) cached.read({tokens[i]});
     CHECK(largest_difference(cached.read({tokens.back()}), whole.read(tokens)) < bound);
@@ -96,13 +99,14 @@ TEST_CASE("cached logits are those of a decoder that reads all at once", "[decod
 }
 
 TEST_CASE("the decoder computes what the trained model computes", "[decoder]") {
-  const auto tokens = tokens_below(odd_config.vocabulary, 41);
+  const auto config = GENERATE(odd_config, odd_llama, tied_llama);
+  const auto tokens = tokens_below(config.vocabulary, 41);
   auto compute = test_compute<double>();
-  models::Gpt<double> model(odd_config, 1, compute);
-  const auto parameters = random_parameters(odd_config);
+  models::Gpt<double> model(config, 1, compute);
+  const auto parameters = random_parameters(config);
   for (std::size_t i = 0; i < parameters.size(); ++i)
     model.tensors().parameters()[i] = double{0.3F * parameters[i]};
-  TestDecoder<double> test(odd_config, 1);
+  TestDecoder<double> test(config, 1);
   double loss = 0;
   for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
     const auto logits = test.read({tokens[i]});
@@ -114,8 +118,9 @@ TEST_CASE("the decoder computes what the trained model computes", "[decoder]") {
 }
 
 TEST_CASE("threads and resets do not change a bit", "[decoder]") {
-  const auto tokens = tokens_below(odd_config.vocabulary, 140);
-  TestDecoder<float> one(odd_config, 1), three(odd_config, 3);
+  const auto config = GENERATE(odd_config, odd_llama, tied_llama);
+  const auto tokens = tokens_below(config.vocabulary, 140);
+  TestDecoder<float> one(config, 1), three(config, 3);
   const auto expected = one.read(tokens), same = three.read(tokens);
   CHECK(std::memcmp(expected.data(), same.data(), expected.size() * sizeof(float)) == 0);
   three.read({tokens.begin(), tokens.begin() + 9});
@@ -124,14 +129,15 @@ TEST_CASE("threads and resets do not change a bit", "[decoder]") {
 }
 
 TEST_CASE("every instruction set computes the same logits", "[decoder]") {
-  const auto tokens = tokens_below(odd_config.vocabulary, 30);
+  const auto config = GENERATE(odd_config, odd_llama, tied_llama);
+  const auto tokens = tokens_below(config.vocabulary, 30);
   const auto check = [&](auto real, double bound) {
     using Real = decltype(real);
-    TestDecoder<Real> baseline(odd_config, 1, "baseline");
+    TestDecoder<Real> baseline(config, 1, "baseline");
     const auto expected = baseline.read(tokens);
     for (const char* name : {"avx2", "avx512"}) {
       if (!compute::cpu::find_kernels<Real>(name)) continue;
-      TestDecoder<Real> test(odd_config, 1, name);
+      TestDecoder<Real> test(config, 1, name);
       CHECK(largest_difference(test.read(tokens), expected) < bound);
     }
   };

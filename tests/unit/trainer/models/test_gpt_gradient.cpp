@@ -10,6 +10,7 @@
 using muster::compute::Token;
 using muster::models::Gpt;
 using muster::models::GptConfig;
+using muster::models::LlamaConfig;
 
 namespace {
 
@@ -43,6 +44,13 @@ TEST_CASE("every gradient matches finite differences", "[gradient]") {
   SECTION("odd sizes that fill no vector") { check_gradients({2, 3, 21, 13}, 2, 13); }
   SECTION("more than one attention block") { check_gradients({1, 2, 8, 70}, 1, 70); }
   SECTION("tokens that need two bytes") { check_gradients({1, 2, 16, 12, 700}, 3, 12); }
+  SECTION("the Llama kind") { check_gradients({2, 2, 16, 12, 256, LlamaConfig{2, 24}}, 3, 12); }
+  SECTION("queries that share keys and values, odd sizes") {
+    check_gradients({2, 6, 36, 13, 300, LlamaConfig{2, 19, 500, 1e-3}}, 2, 13);
+  }
+  SECTION("one head of keys and values, a tied output, more than one attention block") {
+    check_gradients({1, 4, 16, 70, 256, LlamaConfig{1, 20, 1e4, 1e-5, true}}, 1, 70);
+  }
 }
 
 TEST_CASE("gradients of positions beyond a shorter sequence are zero", "[gradient]") {

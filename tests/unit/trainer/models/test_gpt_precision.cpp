@@ -8,10 +8,11 @@
 using muster::compute::cpu::CpuCompute;
 using muster::models::Gpt;
 using muster::models::GptConfig;
+using muster::models::LlamaConfig;
 
 namespace {
 
-const GptConfig config{2, 4, 64, 48};
+const GptConfig gpt2{2, 4, 64, 48}, llama{2, 4, 64, 48, 256, LlamaConfig{2, 96}};
 constexpr int batch = 3;
 
 struct Result {
@@ -21,7 +22,7 @@ struct Result {
 
 /// `rounded`: all parameters are exactly representable in bfloat16.
 template <typename Real>
-Result run(muster::compute::Compute<Real>& compute, bool rounded = false) {
+Result run(const GptConfig& config, muster::compute::Compute<Real>& compute, bool rounded = false) {
   Gpt<Real> model(config, batch, compute);
   initialize_boldly(model.tensors(), 3);
   if (rounded) {
@@ -40,12 +41,13 @@ Result run(muster::compute::Compute<Real>& compute, bool rounded = false) {
 }  // namespace
 
 TEST_CASE("float agrees with double, tensor by tensor", "[precision]") {
+  const GptConfig config = GENERATE(gpt2, llama);
   auto exact_compute = test_compute<double>();
-  const Result exact = run(exact_compute);
+  const Result exact = run(config, exact_compute);
   const auto table = muster::models::gpt_tensors(config);
   const auto check = [&](CpuCompute<float>::Options options) {
     CpuCompute<float> compute(options);
-    const Result result = run(compute);
+    const Result result = run(config, compute);
     CAPTURE(compute.describe());
     CHECK(result.loss == Approx(exact.loss).epsilon(1e-5));
     for (const auto& tensor : table.tensors) {
@@ -67,12 +69,13 @@ TEST_CASE("float agrees with double, tensor by tensor", "[precision]") {
 
 TEST_CASE("bfloat16 agrees with double as far as its activations' rounding lets it, tensor by tensor",
           "[precision]") {
+  const GptConfig config = GENERATE(gpt2, llama);
   auto exact_compute = test_compute<double>();
-  const Result exact = run(exact_compute, true);
+  const Result exact = run(config, exact_compute, true);
   const auto table = muster::models::gpt_tensors(config);
   const auto check = [&](CpuCompute<muster::bfloat16>::Options options) {
     CpuCompute<muster::bfloat16> compute(options);
-    const Result result = run(compute, true);
+    const Result result = run(config, compute, true);
     CAPTURE(compute.describe());
     // With exact parameters, the error is the rounding of activations and of their gradients, each by at most
     // 2^-8 of its size. A gradient depends on at most 9 of these roundings per layer forward, 8 backward and
@@ -100,8 +103,9 @@ TEST_CASE("bfloat16 agrees with double as far as its activations' rounding lets 
 }
 
 TEST_CASE("threads do not change a bit without oneDNN", "[precision]") {
+  const GptConfig config = GENERATE(gpt2, llama);
   CpuCompute<float> one({1, false, nullptr}), three({3, false, nullptr});
-  const Result a = run(one), b = run(three);
+  const Result a = run(config, one), b = run(config, three);
   CHECK(a.loss == b.loss);
   CHECK(a.gradients == b.gradients);
 }

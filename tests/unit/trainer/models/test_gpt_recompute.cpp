@@ -39,7 +39,8 @@ void check_same_bits(const models::GptConfig& config, int batch, int length) {
 
 TEST_CASE("recomputed activations give the same loss and gradients, bit by bit", "[recompute]") {
   for (const models::GptConfig& config : {models::GptConfig{1, 2, 16, 12}, models::GptConfig{4, 3, 21, 40},
-                                          models::GptConfig{3, 2, 32, 33, 300}}) {
+                                          models::GptConfig{3, 2, 32, 33, 300},
+                                          models::GptConfig{3, 4, 32, 33, 300, models::LlamaConfig{2, 40}}}) {
     CAPTURE(config.layers);
     check_same_bits<float>(config, 3, 9);
     check_same_bits<double>(config, 2, 5);

@@ -20,18 +20,6 @@ nlohmann::json torch_result(const std::string& name) {
   return nlohmann::json::parse(content(std::filesystem::path(MUSTER_TRAINER_FIXTURES) / name));
 }
 
-/// The formula of fixtures/torch_gradients.py.
-void fill_as_the_script(muster::models::ModelTensors<double>& tensors) {
-  const auto& table = tensors.table().tensors;
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const double around = table[i].name.ends_with("gain") ? 1 : 0, number = static_cast<double>(i);
-    for (std::size_t j = 0; j < table[i].count; ++j) {
-      tensors.parameter(i)[j] =
-          around + 0.3 * std::sin(1.37 * static_cast<double>(j) + 0.61 * number * number + 0.2);
-    }
-  }
-}
-
 }  // namespace
 
 TEST_CASE("GPT's loss and every gradient equal PyTorch's within 1e-9", "[torch]") {
@@ -39,7 +27,7 @@ TEST_CASE("GPT's loss and every gradient equal PyTorch's within 1e-9", "[torch]"
   const int batch = 3, context = 5, vocabulary = 11;
   auto compute = test_compute<double>();
   muster::models::Gpt<double> model({2, 2, 4, context, vocabulary}, batch, compute);
-  fill_as_the_script(model.tensors());
+  fill_as_the_scripts(model.tensors(), 0.3);
   std::vector<Token> tokens, targets;
   for (int i = 0; i < batch * context; ++i) {
     tokens.push_back(static_cast<Token>((7 * i + 3) % vocabulary));
@@ -68,7 +56,7 @@ TEST_CASE("mnist-cnn's loss and gradients with dropout equal PyTorch's within 1e
   const int batch = 3;
   auto compute = test_compute<double>();
   muster::models::ConvNet<double> model(muster::models::mnist_cnn(), batch, compute);
-  fill_as_the_script(model.tensors());
+  fill_as_the_scripts(model.tensors(), 0.3);
   std::vector<double> images, channels, hidden;
   for (int i = 0; i < batch * 784; ++i) images.push_back(std::sin(0.37 * i + 0.001 * i * i));
   for (int i = 0; i < batch * 20; ++i) channels.push_back(7 * i % 3 != 0 ? 2 : 0);

@@ -60,7 +60,8 @@ TEST_CASE("models allocate exactly the estimated memory", "[memory]") {
   auto precise = test_compute<double>();
   auto rounding = test_compute<bfloat16>();
   for (const models::GptConfig& config :
-       {models::GptConfig{1, 2, 32, 24}, models::GptConfig{3, 5, 35, 7, 300}}) {
+       {models::GptConfig{1, 2, 32, 24}, models::GptConfig{3, 5, 35, 7, 300},
+        models::GptConfig{3, 6, 36, 7, 300, models::LlamaConfig{2, 50}}}) {
     for (const int batch : {1, 2, 5}) {
       CAPTURE(config.width, batch);
       const auto samples = static_cast<std::uint64_t>(batch);

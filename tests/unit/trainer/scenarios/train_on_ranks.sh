@@ -60,6 +60,20 @@ run 1 --batch 15 --layers 3 --deterministic --chunk 2 --steps 8 --output "$folde
 run 2 --batch 15 --layers 3 --deterministic --chunk 2 --steps 8 --recompute --output "$folder/recomputed" > "$folder/log"
 cmp "$folder/kept/checkpoints/step-00000008/tensors.safetensors" "$folder/recomputed/checkpoints/step-00000008/tensors.safetensors" ||
   fail "--recompute gives other bits"
+# The Llama kind on any number of ranks: recomputed, with sharded optimizer state, in bf16, and resumed on another number.
+llama() {  # llama RANKS OPTIONS…
+  ranks=$1
+  shift
+  run "$ranks" --model llama --kv-heads 1 --batch 15 --layers 2 --deterministic --chunk 2 --dtype bf16 --eval-every 20 --checkpoint-every 20 "$@"
+}
+llama 1 --output "$folder/llama1" > "$folder/log"
+llama 3 --recompute --output "$folder/llama3" > "$folder/log"
+rm -r "$folder/llama3/checkpoints/step-00000040"
+llama 2 --shard-optimizer --output "$folder/llama3" > "$folder/log"
+grep -q 'resuming .*step-00000020' "$folder/log" || fail "the Llama's run did not go on from step 20"
+cmp "$folder/llama1/$last" "$folder/llama3/$last" || fail "a Llama has other bits on other numbers of ranks"
+run 2 --model llama --kv-heads 1 --micro-batch 2 --output "$folder/llama2" > "$folder/log"
+grep -q 'parameters identical on 2 ranks' "$folder/log" || fail "a Llama's ranks differ with --micro-batch"
 cmp -s "$folder/run1/$last" "$folder/run2/$last" &&
   fail "two ranks have the bits of one without --deterministic too: the comparison shows nothing"
 

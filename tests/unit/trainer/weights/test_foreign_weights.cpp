@@ -163,6 +163,44 @@ TEST_CASE("foreign folders that Muster would compute otherwise are refused", "[w
   CHECK_THROWS_AS(weights::parse_huggingface_config(std::string("{}\0", 3)), std::runtime_error);
 }
 
+TEST_CASE("foreign Llamas that Muster would compute otherwise are refused", "[weights]") {
+  const models::GptConfig config{2, 4, 32, 12, 19, models::LlamaConfig{2, 40, 500, 1e-6, false}};
+  const json written = json::parse(weights::write_huggingface_config(config));
+  const auto parse = [&](const char* key, const json& value) {
+    json changed = written;
+    changed[key] = value;
+    return weights::parse_huggingface_config(changed.dump());
+  };
+  CHECK(parse("head_dim", nullptr) == config);
+  CHECK(parse("num_key_value_heads", nullptr).kv_heads() == 4);
+  CHECK(parse("rope_parameters", nullptr) == config);  // as transformers 4 writes it
+  CHECK(parse("rope_scaling", {{"rope_type", "default"}}) == config);
+  CHECK(parse("rms_norm_eps", nullptr) == config);  // LlamaConfig's default
+  CHECK(parse("tie_word_embeddings", true).llama->tied_output);
+  const std::pair<const char*, json> changes[] = {{"hidden_act", "gelu"},
+                                                  {"attention_bias", true},
+                                                  {"mlp_bias", true},
+                                                  {"head_dim", 16},
+                                                  {"num_key_value_heads", 3},
+                                                  {"num_key_value_heads", "2"},
+                                                  {"hidden_size", 36},
+                                                  {"intermediate_size", 0},
+                                                  {"rms_norm_eps", 0},
+                                                  {"rms_norm_eps", "1e-6"},
+                                                  {"rope_parameters", {{"rope_type", "llama3"}}},
+                                                  {"rope_parameters", {{"rope_theta", -1}}},
+                                                  {"rope_parameters", {{"partial_rotary_factor", 0.5}}},
+                                                  {"rope_parameters", 7},
+                                                  {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}},
+                                                  {"tie_word_embeddings", "yes"},
+                                                  {"quantization_config", json::object()},
+                                                  {"vocab_size", 128256}};
+  for (const auto& [key, value] : changes) {
+    CAPTURE(key, value);
+    CHECK_THROWS_AS(parse(key, value), std::runtime_error);
+  }
+}
+
 TEST_CASE("foreign folders with other tensors are refused", "[weights]") {
   FolderCopy copy;
   SECTION("missing") {

@@ -18,7 +18,9 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-constexpr models::GptConfig fixture_config{2, 2, 8, 12, 19}, odd_config{3, 3, 15, 7, 130};
+constexpr models::GptConfig fixture_config{2, 2, 8, 12, 19}, odd_config{3, 3, 15, 7, 130},
+    odd_llama{3, 6, 36, 7, 130, models::LlamaConfig{2, 50, 567.8, 1e-6, false}},
+    tied_llama{1, 3, 12, 7, 130, models::LlamaConfig{3, 20, 1e4, 1e-5, true}};
 
 /// The loss of transformers' logits over the fixture's tokens.
 double expected_loss(const nlohmann::json& expected) {
@@ -103,6 +105,47 @@ TEST_CASE("every format is read as it was written", "[weights]") {
   std::memcpy(header, bytes.data(), sizeof header);
   CHECK(std::vector<std::int32_t>(header, header + 8) ==
         std::vector<std::int32_t>{20240326, 3, 7, 130, 3, 3, 15, 256});
+}
+
+TEST_CASE("a Llama is read as it was written", "[weights]") {
+  const auto config = GENERATE(odd_llama, tied_llama);
+  const TemporaryFolder folder;
+  const auto parameters = random_parameters(config);
+  weights::write_huggingface_folder(folder / "hf", config, "", parameters);
+  weights::write_safetensors_weights(folder / "model.safetensors", config, "", parameters);
+  for (const char* name : {"hf", "model.safetensors"}) {
+    CAPTURE(name);
+    const auto source = weights::open_weights(folder / name);
+    CHECK(source->config() == config);
+    CHECK(read_parameters(*source) == parameters);
+  }
+  const SafetensorsFile file(folder / "hf/model.safetensors");
+  const std::int64_t width = config.width, kv_width = config.kv_width();
+  CHECK(file.find("model.layers.0.self_attn.v_proj.weight")->shape == std::vector{kv_width, width});
+  CHECK((file.find("lm_head.weight") == nullptr) == config.llama->tied_output);
+}
+
+TEST_CASE("weights in bfloat16 are those in float32, rounded", "[weights]") {
+  const TemporaryFolder folder;
+  constexpr auto type = weights::ElementType::bfloat16;
+  for (const auto& config : {odd_config, odd_llama}) {
+    const std::string name = config.llama ? "llama" : "gpt2";
+    const auto parameters = random_parameters(config);
+    auto rounded = parameters;
+    for (float& value : rounded) value = static_cast<float>(bfloat16(value));
+    REQUIRE(rounded != parameters);
+    std::vector<std::string> written{name, name + ".safetensors"};
+    weights::write_huggingface_folder(folder / name, config, "", parameters, type);
+    weights::write_safetensors_weights(folder / written.back(), config, "", parameters, type);
+    if (!config.llama)
+      weights::write_llmc_file(folder / written.emplace_back("model.bin"), config, parameters, type);
+    for (const std::string& path : written) {
+      CAPTURE(path);
+      CHECK(read_parameters(*weights::open_weights(folder / path)) == rounded);
+    }
+    CHECK(nlohmann::json::parse(content((folder / name / "config.json").string())).at("torch_dtype") ==
+          "bfloat16");
+  }
 }
 
 TEST_CASE("a checkpoint and an output folder are weights, with their tokenizer", "[weights]") {

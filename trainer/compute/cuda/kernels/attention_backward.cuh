@@ -70,20 +70,20 @@ __device__ inline void prepare_rows(const Rows& out, const Rows& d_out, const fl
 /// d query and dots. Grid: (blocks of 64 queries, heads, batch). Three blocks share a multiprocessor: 168
 /// registers per thread.
 extern "C" __global__ void __launch_bounds__(attention_threads, 3)
-    muster_attention_queries_backward(int length, const Bf16* qkv, const Bf16* out, const float* log_sum,
-                                      const Bf16* d_out, Bf16* d_qkv, float* dots) {
+    muster_attention_queries_backward(int length, int group, const Bf16* qkv, const Bf16* out,
+                                      const float* log_sum, const Bf16* d_out, Bf16* d_qkv, float* dots) {
   MUSTER_SHARED_BYTES(shared);
   Bf16x8* const queries = reinterpret_cast<Bf16x8*>(shared);
   Bf16x8* const d_rows = queries + tile_size;
-  const Head head = this_head(length);
+  const Head head = this_head(length, group);
   const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * tile_rows;
   const int tiles = first / tile_rows + 1, warp_first = first + warp() * 16;
   const Rows query{qkv + head.in_qkv, head.qkv_stride, length};
   const Rows d_result{d_out + head.in_out, head.out_stride, length};
   const TilePair pair{d_rows + tile_size,
                       d_rows + 3 * tile_size,
-                      {query.first + head.width, head.qkv_stride, length},
-                      {query.first + 2 * head.width, head.qkv_stride, length}};
+                      {query.first + head.key, head.qkv_stride, length},
+                      {query.first + head.value, head.qkv_stride, length}};
 
   begin_tile(queries, query, first);
   begin_tile(d_rows, d_result, first);
@@ -166,50 +166,58 @@ __device__ inline void add_queries(float (&d_key)[1][8][4], float (&d_value)[1][
   multiply_by_tile(d_key, operand, queries);
 }
 
-/// d key and d value; needs dots. Grid: (blocks of 64 keys, heads, batch).
+/// d key and d value, summed over the heads of queries of a group, one after the other; needs dots. Grid:
+/// (blocks of 64 keys, heads of keys, batch).
 extern "C" __global__ void __launch_bounds__(attention_threads)
-    muster_attention_keys_backward(int length, const Bf16* qkv, const float* log_sum, const Bf16* d_out,
-                                   const float* dots, Bf16* d_qkv) {
+    muster_attention_keys_backward(int length, int group, const Bf16* qkv, const float* log_sum,
+                                   const Bf16* d_out, const float* dots, Bf16* d_qkv) {
   MUSTER_SHARED_BYTES(shared);
   Bf16x8* const keys = reinterpret_cast<Bf16x8*>(shared);
   Bf16x8* const values = keys + tile_size;
-  const Head head = this_head(length);
+  const int heads = static_cast<int>(gridDim.y) * group, first_head = static_cast<int>(blockIdx.y) * group;
   // The first keys have most queries.
   const int first_tile = static_cast<int>(blockIdx.x), tiles = (length + tile_rows - 1) / tile_rows;
   const int first = first_tile * tile_rows, warp_first = first + warp() * 16;
-  const Rows query{qkv + head.in_qkv, head.qkv_stride, length};
-  const TilePair pair{
-      values + tile_size, values + 3 * tile_size, query, {d_out + head.in_out, head.out_stride, length}};
   float* const query_scalars = reinterpret_cast<float*>(values + 5 * tile_size);
 
-  begin_tile(keys, {query.first + head.width, head.qkv_stride, length}, first);
-  begin_tile(values, {query.first + 2 * head.width, head.qkv_stride, length}, first);
-  begin_tiles(pair, first_tile);
-  end_copies();
   const float scale = 0.125f, factor = scale * log2_e;
   std::uint32_t k[1][4][4], v[1][4][4];
   float d_key[1][8][4], d_value[1][8][4];
   clear(d_key);
   clear(d_value);
-  const auto number = [=](int tile) {
-    return load_query_scalar(log_sum + head.in_sums, dots + head.in_sums, tile, length);
-  };
-  float next = number(first_tile);
-  for (int tile = first_tile; tile < tiles; ++tile) {
-    float* const slot = query_scalars + tile % 2 * attention_threads;
-    slot[threadIdx.x] = next * (has_dot() ? 1.0f : log2_e);
-    const int now = next_tiles(pair, tile, tiles);
-    if (tile + 1 < tiles) next = number(tile + 1);  // loads while this tile is processed
-    if (tile == first_tile) {
-      load_operand(k[0], keys, warp() * 16);
-      load_operand(v[0], values, warp() * 16);
+  for (int member = 0; member < group; ++member) {
+    const Head head = find_head(length, heads, first_head + member, group);
+    const Rows query{qkv + head.in_qkv, head.qkv_stride, length};
+    const TilePair pair{
+        values + tile_size, values + 3 * tile_size, query, {d_out + head.in_out, head.out_stride, length}};
+    if (member == 0) {
+      begin_tile(keys, {query.first + head.key, head.qkv_stride, length}, first);
+      begin_tile(values, {query.first + head.value, head.qkv_stride, length}, first);
     }
-    add_queries(d_key, d_value, k, v, pair.first + now, pair.second + now, slot, tile == first_tile, factor);
-    __syncthreads();
+    begin_tiles(pair, first_tile);
+    end_copies();
+    const auto number = [=](int tile) {
+      return load_query_scalar(log_sum + head.in_sums, dots + head.in_sums, tile, length);
+    };
+    float next = number(first_tile);
+    for (int tile = first_tile; tile < tiles; ++tile) {
+      float* const slot = query_scalars + tile % 2 * attention_threads;
+      slot[threadIdx.x] = next * (has_dot() ? 1.0f : log2_e);
+      const int now = next_tiles(pair, tile, tiles);
+      if (tile + 1 < tiles) next = number(tile + 1);  // loads while this tile is processed
+      if (member == 0 && tile == first_tile) {
+        load_operand(k[0], keys, warp() * 16);
+        load_operand(v[0], values, warp() * 16);
+      }
+      add_queries(d_key, d_value, k, v, pair.first + now, pair.second + now, slot, tile == first_tile,
+                  factor);
+      __syncthreads();
+    }
   }
+  const Head head = find_head(length, heads, first_head, group);
   Bf16* const d_first = d_qkv + head.in_qkv;
-  store_rows(d_first + head.width, head.qkv_stride, warp_first, length, d_key[0], scale, scale);
-  store_rows(d_first + 2 * head.width, head.qkv_stride, warp_first, length, d_value[0], 1.0f, 1.0f);
+  store_rows(d_first + head.key, head.qkv_stride, warp_first, length, d_key[0], scale, scale);
+  store_rows(d_first + head.value, head.qkv_stride, warp_first, length, d_value[0], 1.0f, 1.0f);
 }
 
 }  // namespace muster::compute::cuda

@@ -85,13 +85,13 @@ __device__ inline void add_keys(float (&sums)[query_parts][8][4], Softmax (&soft
   multiply_by_tile(sums, weights, values);
 }
 
-/// qkv: [batch, length, 3, heads, 64], out: [batch, length, heads, 64], log_sum: [batch, heads, length].
+/// Head documents the layout.
 /// Grid: (blocks of 128 queries, heads, batch).
 extern "C" __global__ void __launch_bounds__(attention_threads)
-    muster_attention(int length, const Bf16* qkv, Bf16* out, float* log_sum) {
+    muster_attention(int length, int group, const Bf16* qkv, Bf16* out, float* log_sum) {
   MUSTER_SHARED_BYTES(shared);
   Bf16x8* const queries = reinterpret_cast<Bf16x8*>(shared);
-  const Head head = this_head(length);
+  const Head head = this_head(length, group);
   // The last queries have most keys, so their blocks start first.
   const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * query_rows;
   const int end = first + query_rows < length ? first + query_rows : length;
@@ -100,8 +100,8 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
   const Rows query{qkv + head.in_qkv, head.qkv_stride, length};
   const TilePair pair{queries + 2 * tile_size,
                       queries + 4 * tile_size,
-                      {query.first + head.width, head.qkv_stride, length},
-                      {query.first + 2 * head.width, head.qkv_stride, length}};
+                      {query.first + head.key, head.qkv_stride, length},
+                      {query.first + head.value, head.qkv_stride, length}};
 
   begin_tile<query_rows>(queries, query, first);
   begin_tiles(pair, 0);

@@ -20,23 +20,29 @@ struct Rows {
   int length;  ///< rows
 };
 
-/// The layout that all kernels share: qkv and d_qkv [batch, length, 3, heads, 64], out and d_out [batch,
-/// length, heads, 64], log_sum and dots [batch, heads, length].
+/// The layout that all kernels share: qkv and d_qkv [batch, length, heads + 2 * heads / group, 64], out and
+/// d_out [batch, length, heads, 64], log_sum and dots [batch, heads, length]. `group` heads of queries share
+/// a head of keys and values.
 struct Head {
   std::ptrdiff_t in_qkv, in_out, in_sums;  ///< offsets of its first element
+  int key, value;                          ///< offsets of its keys and values from its queries
   int qkv_stride, out_stride;
-  int width;
 };
-__device__ inline Head this_head(int length) {
-  const int heads = static_cast<int>(gridDim.y), width = heads * 64;
+__device__ inline Head find_head(int length, int heads, int head, int group) {
+  const int width = heads * 64, kv_width = width / group, stride = width + 2 * kv_width;
+  const int column = head * 64, kv_column = head / group * 64;
   const auto sequence = static_cast<std::ptrdiff_t>(blockIdx.z);
-  const int column = static_cast<int>(blockIdx.y) * 64;
-  return {sequence * length * 3 * width + column,
+  return {sequence * length * stride + column,
           sequence * length * width + column,
-          (sequence * heads + static_cast<std::ptrdiff_t>(blockIdx.y)) * length,
-          3 * width,
-          width,
+          (sequence * heads + head) * length,
+          width + kv_column - column,
+          width + kv_width + kv_column - column,
+          stride,
           width};
+}
+/// Of a grid with a row of blocks for each head of queries.
+__device__ inline Head this_head(int length, int group) {
+  return find_head(length, static_cast<int>(gridDim.y), static_cast<int>(blockIdx.y), group);
 }
 
 /// XORs a piece's index with its row's, so that the pieces of eight rows lie in different banks.

@@ -5,7 +5,8 @@
 
 namespace muster::compute::cuda {
 
-/// out[row] = token_table[tokens[row]] + position_table[row % length]. One thread per eight columns of a row.
+/// out[row] = token_table[tokens[row]] + position_table[row % length], which may be null. One thread per
+/// eight columns of a row.
 extern "C" __global__ void __launch_bounds__(256)
     muster_embed(int rows, int length, int width, const std::uint16_t* tokens, const Bf16* token_table,
                  const Bf16* position_table, Bf16* out) {
@@ -15,6 +16,10 @@ extern "C" __global__ void __launch_bounds__(256)
   const std::size_t row = i / in_row, column = i % in_row * 8;
   float token[8], position[8];
   load_eight(token_table + tokens[row] * static_cast<std::size_t>(width) + column, token);
+  if (position_table == nullptr) {
+    store_eight(out + row * static_cast<std::size_t>(width) + column, token);
+    return;
+  }
   load_eight(
       position_table + row % static_cast<std::size_t>(length) * static_cast<std::size_t>(width) + column,
       position);

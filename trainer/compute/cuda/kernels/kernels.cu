@@ -8,4 +8,5 @@
 #include "compute/cuda/kernels/elements.cuh"
 #include "compute/cuda/kernels/embedding.cuh"
 #include "compute/cuda/kernels/layer_norm.cuh"
+#include "compute/cuda/kernels/llama.cuh"
 #include "compute/cuda/kernels/update.cuh"

@@ -14,7 +14,7 @@ inline constexpr int norm_threads = 128, norm_warps = 4, norm_columns = 256;
 inline constexpr int column_threads = 256, columns_of_block = 256;
 inline constexpr std::size_t column_bytes = 8 << 10;
 inline constexpr int classifier_threads = 1024, sum_threads = 1024;
-inline constexpr int element_threads = 256, norm_sum_threads = 256;
+inline constexpr int llama_threads = 256, element_threads = 256, norm_sum_threads = 256;
 /// Parts of two-step sums. Fixed, so that the bits depend neither on the number of rows nor on the GPU.
 inline constexpr int column_parts = 64, norm_sum_blocks = 1024;
 inline constexpr std::size_t sum_bytes = 32 * sizeof(double);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LayerNorm of bfloat16 rows, one warp for each; sums in float.
+// LayerNorm and RMSNorm of bfloat16 rows, one warp for each; sums in float.
 #pragma once
 
 #include "compute/cuda/kernels/mma.cuh"
@@ -48,10 +48,11 @@ __device__ inline void add_to_row(int width, Bf16x8 (&row)[norm_pieces], const B
   }
 }
 
-/// norm_warps rows per block, one per warp. sum = x + addend unless addend is null.
-extern "C" __global__ void __launch_bounds__(norm_threads)
-    muster_layer_norm(int rows, int width, const Bf16* x, const Bf16* addend, Bf16* sum, const Bf16* gain,
-                      const Bf16* bias, Bf16* out, float* mean, float* rstd) {
+/// `centered`: LayerNorm, else RMSNorm, which takes no mean and has no bias.
+template <bool centered>
+__device__ inline void normalize_row(int rows, int width, const Bf16* x, const Bf16* addend, Bf16* sum,
+                                     const Bf16* gain, const Bf16* bias, Bf16* out, float* mean, float* rstd,
+                                     float epsilon) {
   const int row = static_cast<int>(blockIdx.x) * norm_warps + warp();
   if (row >= rows) return;
   const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(row) * width;
@@ -68,29 +69,42 @@ extern "C" __global__ void __launch_bounds__(norm_threads)
 #pragma unroll
     for (int i = 0; i < 8; ++i) total += part[i];
   });
-  const float average = sum_of_warp(total) / static_cast<float>(width);
+  const float average = centered ? sum_of_warp(total) / static_cast<float>(width) : 0.0f;
   float squares = 0;
   for_each_piece(width, kept, [&](int, const float(&part)[8]) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) squares += (part[i] - average) * (part[i] - average);
   });
-  const float scale = 1.0f / sqrtf(sum_of_warp(squares) / static_cast<float>(width) + norm_epsilon);
+  const float scale = 1.0f / sqrtf(sum_of_warp(squares) / static_cast<float>(width) + epsilon);
   for_each_piece(width, kept, [&](int column, const float(&part)[8]) {
-    float g[8], b[8];
+    float g[8], b[8] = {};
     load_eight(gain + column, g);
-    load_eight(bias + column, b);
+    if constexpr (centered) load_eight(bias + column, b);
 #pragma unroll
     for (int i = 0; i < 8; ++i) g[i] = (part[i] - average) * scale * g[i] + b[i];
     store_eight(out + at + column, g);
   });
   if (lane() == 0) {
-    mean[row] = average;
+    if constexpr (centered) mean[row] = average;
     rstd[row] = scale;
   }
 }
 
+/// norm_warps rows per block, one per warp. sum = x + addend unless addend is null.
+extern "C" __global__ void __launch_bounds__(norm_threads)
+    muster_layer_norm(int rows, int width, const Bf16* x, const Bf16* addend, Bf16* sum, const Bf16* gain,
+                      const Bf16* bias, Bf16* out, float* mean, float* rstd) {
+  normalize_row<true>(rows, width, x, addend, sum, gain, bias, out, mean, rstd, norm_epsilon);
+}
+extern "C" __global__ void __launch_bounds__(norm_threads)
+    muster_rms_norm(int rows, int width, const Bf16* x, const Bf16* addend, Bf16* sum, const Bf16* gain,
+                    Bf16* out, float* rstd, float epsilon) {
+  normalize_row<false>(rows, width, x, addend, sum, gain, nullptr, out, nullptr, rstd, epsilon);
+}
+
 /// One row of the backward pass: adds to d_x, and to this lane's parts of d gain and d bias in `sums` [gain
-/// or bias][piece][element][lane].
+/// or bias][piece][element][lane]; RMSNorm has gains only.
+template <bool centered>
 __device__ inline void norm_row_backward(int width, int pieces, const Bf16* x, const Bf16* gain,
                                          float average, float scale, const Bf16* d_out, Bf16* d_x,
                                          float* sums) {
@@ -124,12 +138,14 @@ __device__ inline void norm_row_backward(int width, int pieces, const Bf16* x, c
     for (int i = 0; i < 8; ++i) {
       float* const d_gain = sums + (piece * 8 + i) * warp_size + lane();
       *d_gain += d[i] * hat[i];
-      d_gain[pieces * piece_columns] += d[i];
-      total += d[i] * g[i];
+      if constexpr (centered) {
+        d_gain[pieces * piece_columns] += d[i];
+        total += d[i] * g[i];
+      }
       dot += d[i] * g[i] * hat[i];
     }
   }
-  total = sum_of_warp(total) / static_cast<float>(width);
+  if constexpr (centered) total = sum_of_warp(total) / static_cast<float>(width);
   dot = sum_of_warp(dot) / static_cast<float>(width);
 #pragma unroll
   for (int piece = 0; piece < norm_pieces; ++piece) {
@@ -145,14 +161,14 @@ __device__ inline void norm_row_backward(int width, int pieces, const Bf16* x, c
   }
 }
 
-/// d_x += d LayerNorm / d x; partial: [blocks, 2, width], each block's share of d gain and d bias. Shared
-/// memory: norm_backward_bytes(width).
-extern "C" __global__ void __launch_bounds__(norm_threads, 4)
-    muster_layer_norm_backward(int rows, int width, const Bf16* x, const Bf16* gain, const float* mean,
-                               const float* rstd, const Bf16* d_out, Bf16* d_x, float* partial) {
-  MUSTER_SHARED_BYTES(shared);
+/// d_x += d norm / d x, and a block's share of d gain and d bias.
+template <bool centered>
+__device__ inline void norm_backward(unsigned char* shared, int rows, int width, const Bf16* x,
+                                     const Bf16* gain, const float* mean, const float* rstd,
+                                     const Bf16* d_out, Bf16* d_x, float* partial) {
+  constexpr int sums = centered ? 2 : 1;
   const int pieces = (width + piece_columns - 1) / piece_columns;
-  const int size = 2 * pieces * piece_columns;
+  const int size = sums * pieces * piece_columns;
   float* const all = reinterpret_cast<float*>(shared);
   float* const own = all + warp() * size;
   for (int i = lane(); i < size; i += warp_size) own[i] = 0.0f;
@@ -160,11 +176,12 @@ extern "C" __global__ void __launch_bounds__(norm_threads, 4)
   for (int row = static_cast<int>(blockIdx.x) * norm_warps + warp(); row < rows;
        row += static_cast<int>(gridDim.x) * norm_warps) {
     const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(row) * width;
-    norm_row_backward(width, pieces, x + at, gain, mean[row], rstd[row], d_out + at, d_x + at, own);
+    norm_row_backward<centered>(width, pieces, x + at, gain, centered ? mean[row] : 0.0f, rstd[row],
+                                d_out + at, d_x + at, own);
   }
   __syncthreads();
-  float* const to = partial + static_cast<std::ptrdiff_t>(blockIdx.x) * 2 * width;
-  for (int i = static_cast<int>(threadIdx.x); i < 2 * width; i += norm_threads) {
+  float* const to = partial + static_cast<std::ptrdiff_t>(blockIdx.x) * sums * width;
+  for (int i = static_cast<int>(threadIdx.x); i < sums * width; i += norm_threads) {
     const int column = i % width, within = column % piece_columns;
     const int at = i / width * pieces * piece_columns + column / piece_columns * piece_columns +
                    within % 8 * warp_size + within / 8;
@@ -172,6 +189,22 @@ extern "C" __global__ void __launch_bounds__(norm_threads, 4)
     for (int w = 0; w < norm_warps; ++w) total += all[w * size + at];
     to[i] = total;
   }
+}
+
+/// partial: [blocks, 2, width], each block's share of d gain and d bias. Shared memory:
+/// norm_backward_bytes(width).
+extern "C" __global__ void __launch_bounds__(norm_threads, 4)
+    muster_layer_norm_backward(int rows, int width, const Bf16* x, const Bf16* gain, const float* mean,
+                               const float* rstd, const Bf16* d_out, Bf16* d_x, float* partial) {
+  MUSTER_SHARED_BYTES(shared);
+  norm_backward<true>(shared, rows, width, x, gain, mean, rstd, d_out, d_x, partial);
+}
+/// partial: [blocks, width]. Shared memory: at least half of norm_backward_bytes(width).
+extern "C" __global__ void __launch_bounds__(norm_threads, 4)
+    muster_rms_norm_backward(int rows, int width, const Bf16* x, const Bf16* gain, const float* rstd,
+                             const Bf16* d_out, Bf16* d_x, float* partial) {
+  MUSTER_SHARED_BYTES(shared);
+  norm_backward<false>(shared, rows, width, x, gain, nullptr, rstd, d_out, d_x, partial);
 }
 
 }  // namespace muster::compute::cuda

@@ -13,7 +13,8 @@ using muster::models::GptConfig;
 
 namespace {
 
-const GptConfig config{2, 1, 64, 70, 250};
+const GptConfig gpt2{2, 1, 64, 70, 250},
+    llama{2, 2, 128, 70, 250, muster::models::LlamaConfig{1, 96, 500, 1e-5, false}};
 constexpr int batch = 1, length = 70;
 
 struct Pass {
@@ -28,7 +29,7 @@ std::vector<muster::compute::Token> text(std::uint64_t seed) {
 }
 
 template <typename Real>
-Pass pass(muster::compute::Compute<Real>& compute) {
+Pass pass(const GptConfig& config, muster::compute::Compute<Real>& compute) {
   using Sum = muster::compute::Accurate<Real>;
   Gpt<Real> model(config, batch, compute);
   // Numbers that bfloat16 represents exactly, so that all compute with the same ones.
@@ -56,15 +57,16 @@ Pass pass(muster::compute::Compute<Real>& compute) {
 
 TEST_CASE("a GPT's loss and gradients on the GPU are as near to double as the CPU's in bfloat16",
           "[gpu training]") {
+  const GptConfig config = GENERATE(gpt2, llama);
   auto exact_compute = test_compute<double>();
   auto narrow_compute = test_compute<bfloat16>();
-  const Pass exact = pass(exact_compute), narrow = pass(narrow_compute);
+  const Pass exact = pass(config, exact_compute), narrow = pass(config, narrow_compute);
   const auto table = muster::models::gpt_tensors(config);
   for (const char* mode : {"", "plain"}) {
     CAPTURE(mode);
     const TestGpu test_gpu(mode);
     CudaCompute compute({});
-    const Pass found = pass(compute);
+    const Pass found = pass(config, compute);
     CHECK(found.loss == Approx(exact.loss).epsilon(2e-3));
     for (const auto& tensor : table.tensors) {
       CAPTURE(tensor.name);
@@ -75,7 +77,7 @@ TEST_CASE("a GPT's loss and gradients on the GPU are as near to double as the CP
     // The gap behind the token table stays zero.
     for (std::size_t i = table.tensors[0].count; i < table.tensors[1].offset; ++i)
       REQUIRE(found.gradients[i] == 0);
-    if (*mode == '\0') CHECK(pass(compute).gradients == found.gradients);
+    if (*mode == '\0') CHECK(pass(config, compute).gradients == found.gradients);
   }
 }
 

@@ -26,12 +26,15 @@ unsigned blocks(int count, int each) { return static_cast<unsigned>((count + eac
 
 struct Sizes {
   int batch, length, heads;
+  int group = 1;  ///< heads of queries for each of keys and values
   std::size_t rows() const { return static_cast<std::size_t>(batch) * static_cast<std::size_t>(length); }
   std::size_t width() const { return static_cast<std::size_t>(heads) * 64; }
   std::size_t sums() const { return rows() * static_cast<std::size_t>(heads); }
-  AttentionShape shape() const { return {batch, length, heads, heads * 64}; }
-  Launch launch(int each, std::size_t bytes, bool reverse_order) const {
-    return {{blocks(length, each), static_cast<unsigned>(heads), static_cast<unsigned>(batch)},
+  std::size_t qkv_width() const { return width() + 2 * width() / static_cast<std::size_t>(group); }
+  AttentionShape shape() const { return {batch, length, heads, heads * 64, heads / group}; }
+  Launch launch(int each, std::size_t bytes, bool reverse_order, bool of_keys = false) const {
+    const auto columns = static_cast<unsigned>(of_keys ? heads / group : heads);
+    return {{blocks(length, each), columns, static_cast<unsigned>(batch)},
             attention_threads,
             bytes,
             reverse_order};
@@ -44,8 +47,8 @@ struct Forward {
 };
 Forward forward(const Sizes& s, const std::vector<Bf16>& qkv, bool reverse_order = false) {
   Forward result{std::vector<Bf16>(s.rows() * s.width()), std::vector<float>(s.sums())};
-  run(muster_attention, s.launch(query_rows, attention_forward_bytes, reverse_order), s.length, qkv.data(),
-      result.out, result.log_sum);
+  run(muster_attention, s.launch(query_rows, attention_forward_bytes, reverse_order), s.length, s.group,
+      qkv.data(), result.out, result.log_sum);
   return result;
 }
 
@@ -54,9 +57,9 @@ std::vector<Bf16> backward(const Sizes& s, const std::vector<Bf16>& qkv, const F
   std::vector<Bf16> d_qkv(qkv.size(), rounded(777));
   std::vector<float> dots(s.sums());
   run(muster_attention_queries_backward, s.launch(tile_rows, attention_queries_bytes, reverse_order),
-      s.length, qkv.data(), saved.out.data(), saved.log_sum.data(), d_out.data(), d_qkv, dots);
-  run(muster_attention_keys_backward, s.launch(tile_rows, attention_keys_bytes, reverse_order), s.length,
-      qkv.data(), saved.log_sum.data(), d_out.data(), dots.data(), d_qkv);
+      s.length, s.group, qkv.data(), saved.out.data(), saved.log_sum.data(), d_out.data(), d_qkv, dots);
+  run(muster_attention_keys_backward, s.launch(tile_rows, attention_keys_bytes, reverse_order, true),
+      s.length, s.group, qkv.data(), saved.log_sum.data(), d_out.data(), dots.data(), d_qkv);
   return d_qkv;
 }
 
@@ -79,11 +82,12 @@ std::vector<double> gradient_magnitudes(const Sizes& s, const std::vector<double
   const std::size_t width = s.width(), length = static_cast<std::size_t>(s.length);
   for (std::size_t task = 0; task < s.sums() / length; ++task) {
     const std::size_t first = task / static_cast<std::size_t>(s.heads) * length;
-    const std::size_t column = task % static_cast<std::size_t>(s.heads) * 64;
+    const std::size_t head = task % static_cast<std::size_t>(s.heads), column = head * 64;
+    const std::size_t group = static_cast<std::size_t>(s.group), kv_column = head / group * 64;
     for (std::size_t i = 0; i < length; ++i) {
       for (std::size_t j = 0; j <= i; ++j) {
-        const std::size_t query = (first + i) * 3 * width + column, row = (first + i) * width + column;
-        const std::size_t key = (first + j) * 3 * width + width + column, value = key + width;
+        const std::size_t query = (first + i) * s.qkv_width() + column, row = (first + i) * width + column;
+        const std::size_t key = (first + j) * s.qkv_width() + width + kv_column, value = key + width / group;
         double score = 0, d_weight = 0, dot = 0;
         for (std::size_t d = 0; d < 64; ++d) {
           score += qkv[query + d] * qkv[key + d];
@@ -104,16 +108,17 @@ std::vector<double> gradient_magnitudes(const Sizes& s, const std::vector<double
 }
 
 std::vector<Bf16> random_qkv(const Sizes& s, double spread = 1.5) {
-  return random_bf16(s.rows() * 3 * s.width(), 1, spread);
+  return random_bf16(s.rows() * s.qkv_width(), 1, spread);
 }
 
-const std::vector<Sizes> all_sizes{{1, 1, 1}, {2, 64, 1}, {1, 65, 2}, {1, 131, 1}, {1, 200, 1}};
+const std::vector<Sizes> all_sizes{{1, 1, 1},   {2, 64, 1},    {1, 65, 2},    {1, 131, 1},
+                                   {1, 200, 1}, {1, 70, 4, 2}, {2, 140, 3, 3}};
 
 }  // namespace
 
 TEST_CASE("attention agrees with the CPU's in double, whatever the length", "[gpu kernels]") {
   for (const Sizes& s : all_sizes) {
-    CAPTURE(s.batch, s.length, s.heads);
+    CAPTURE(s.batch, s.length, s.heads, s.group);
     const auto qkv = random_qkv(s);
     const Forward found = forward(s, qkv);
     const auto inputs = exact(qkv);
@@ -121,7 +126,8 @@ TEST_CASE("attention agrees with the CPU's in double, whatever the length", "[gp
     // Weights and results are rounded once: the error is half a unit of the sum of |weight * value|, twice.
     auto positive = inputs;
     for (std::size_t i = 0; i < positive.size(); ++i) {
-      if (i / s.width() % 3 == 2) positive[i] = std::abs(positive[i]);
+      if (i % s.qkv_width() >= s.width() + s.width() / static_cast<std::size_t>(s.group))
+        positive[i] = std::abs(positive[i]);
     }
     CHECK(worst_ratio(found.out, expected.out,
                       bounds(exact_forward(s, positive).out, 2.05 * half_unit, 1e-6)) < 1);
@@ -131,7 +137,7 @@ TEST_CASE("attention agrees with the CPU's in double, whatever the length", "[gp
 
 TEST_CASE("gradients of attention agree with the CPU's in double", "[gpu kernels]") {
   for (const Sizes& s : all_sizes) {
-    CAPTURE(s.batch, s.length, s.heads);
+    CAPTURE(s.batch, s.length, s.heads, s.group);
     const auto qkv = random_qkv(s);
     const auto d_out = random_bf16(s.rows() * s.width(), 2);
     const Forward saved = forward(s, qkv);
@@ -146,7 +152,7 @@ TEST_CASE("gradients of attention agree with the CPU's in double", "[gpu kernels
 }
 
 TEST_CASE("the order of threads does not change attention", "[gpu kernels]") {
-  const Sizes s{1, 70, 2};
+  const Sizes s{1, 70, 2, GENERATE(1, 2)};
   const auto qkv = random_qkv(s);
   const auto d_out = random_bf16(s.rows() * s.width(), 2);
   const Forward one = forward(s, qkv), other = forward(s, qkv, true);

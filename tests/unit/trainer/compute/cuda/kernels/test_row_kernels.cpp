@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LayerNorm, embedding, column sum, cross-entropy and element-wise kernels on the fake GPU, against the CPU's
-// in double.
+// LayerNorm, RMSNorm, embedding, column sum, cross-entropy and element-wise kernels on the fake GPU, against
+// the CPU's in double.
 #include <limits>
 
 #include "compute/cuda/kernels/cross_entropy.cuh"
@@ -138,6 +138,49 @@ TEST_CASE(
     const auto again = normalize_backward(rows, width, gain, saved, d_out, d_before, blocks, true);
     CHECK(same_bits(again.d_x, found.d_x));
     CHECK(same_bits(again.d_gain, found.d_gain));
+  }
+}
+
+TEST_CASE("RMSNorm and its gradients agree with the CPU's in double", "[gpu kernels]") {
+  auto computer = cpu();
+  for (const int width : {64, 264, sizes::widest_row}) {
+    CAPTURE(width);
+    const int rows = 23;
+    const float epsilon = 1e-3F;
+    const unsigned blocks = width == 64 ? 7 : 3;  // of 7 blocks, some warps have no row
+    const auto columns = static_cast<std::size_t>(width);
+    const auto x = random_bf16(static_cast<std::size_t>(rows * width), 1), addend = random_bf16(x.size(), 2),
+               gain = random_bf16(columns, 3), d_out = random_bf16(x.size(), 4),
+               before = random_bf16(x.size(), 5);
+    auto sum = x, out = x;
+    std::vector<float> rstd(rows);
+    run(muster_rms_norm, {{(rows + 3) / 4}, norm_threads}, rows, width, x.data(), addend.data(), sum,
+        gain.data(), out, rstd, epsilon);
+    const auto s = exact(sum), g = exact(gain), d = exact(d_out);
+    std::vector<double> expected(x.size()), expected_rstd(rows), d_gain(columns);
+    computer.llama()->rms_norm(s.data(), nullptr, nullptr, g.data(), expected.data(), expected_rstd.data(),
+                               rows, width, double{epsilon});
+    CHECK(worst_ratio(out, expected, bounds(expected, half_unit, 2e-5)) <= 1);
+    CHECK(worst_ratio(rstd, expected_rstd, bounds(expected_rstd, 1e-5, 0)) < 1);
+
+    std::vector<Bf16> first;
+    for (const bool reverse_order : {false, true}) {
+      auto d_x = before;
+      std::vector<float> partial(blocks * columns), found(columns);
+      run(muster_rms_norm_backward,
+          {{blocks}, norm_threads, sizes::norm_backward_bytes(width), reverse_order}, rows, width, sum.data(),
+          gain.data(), rstd.data(), d_out.data(), d_x, partial);
+      run(muster_sum_parts, {{(static_cast<unsigned>(width) + 31) / 32}, column_threads, column_sums_bytes},
+          static_cast<int>(blocks), width, width, partial.data(), found, {});
+      auto d_expected = exact(before);
+      const auto r = exact(rstd);
+      computer.llama()->rms_norm_backward(s.data(), g.data(), r.data(), d.data(), d_expected.data(),
+                                          d_gain.data(), rows, width);
+      CHECK(worst_ratio(d_x, d_expected, bounds(d_expected, half_unit, 1e-4)) <= 1);
+      CHECK(worst_ratio(found, d_gain, bounds(d_gain, 1e-5, 1e-4)) < 1);
+      if (reverse_order) CHECK(same_bits(d_x, first));
+      first = d_x;
+    }
   }
 }
 
