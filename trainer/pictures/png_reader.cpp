@@ -18,6 +18,19 @@ namespace {
 constexpr png_alloc_size_t max_chunk_bytes = png_alloc_size_t{8} << 20;
 constexpr png_uint_32 max_chunks = 1000;
 
+/// Refuses a file with a chunk that ends behind it: libpng asks for an EXIF chunk's memory before it reads.
+void check_chunks(std::span<const std::uint8_t> bytes) {
+  constexpr std::size_t signature = 8, around = 12;  // length, name and checksum around a chunk's content
+  for (std::size_t at = signature; at + around <= bytes.size();) {
+    const std::size_t length = std::size_t{bytes[at]} << 24 | std::size_t{bytes[at + 1]} << 16 |
+                               std::size_t{bytes[at + 2]} << 8 | std::size_t{bytes[at + 3]};
+    if (length > bytes.size() - at - around) break;
+    if (std::memcmp(bytes.data() + at + 4, "IEND", 4) == 0) return;
+    at += around + length;
+  }
+  throw BadPicture("it is truncated: its data ends too early");
+}
+
 }  // namespace
 
 /// libpng leaves its functions by longjmp after an error. So the functions that return bool call it, and have
@@ -89,6 +102,7 @@ bool PngReader::State::read_rows(png_bytepp rows) {
 }
 
 PngReader::PngReader(std::span<const std::uint8_t> bytes) : state_(std::make_unique<State>()) {
+  check_chunks(bytes);
   if (!state_->read_header(bytes.data(), bytes.size())) throw BadPicture(state_->why);
   check_size(png_get_image_width(state_->png, state_->info), png_get_image_height(state_->png, state_->info));
 }

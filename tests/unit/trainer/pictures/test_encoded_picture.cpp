@@ -120,8 +120,13 @@ TEST_CASE("a giant is refused before memory is asked for", "[pictures]") {
   const auto size = std::search(jpeg.begin(), jpeg.end(), frame.begin(), frame.end()) + 5;
   std::fill_n(size, 4, std::uint8_t{0xf0});
   CHECK(trouble(jpeg) == "it is too large: 61680 x 61680 pixels, where at most 89478485 are read");
-  const Bytes png{137, 80,  78, 71,  13, 10, 26, 10,  0,  0,  0,  13, 73,  72, 68,
-                  82,  0,   0,  234, 96, 0,  0,  234, 96, 8,  2,  0,  0,   0,  15,
-                  176, 226, 21, 0,   0,  0,  0,  73,  68, 65, 84, 53, 175, 6,  30};
+  Bytes png{137, 80, 78, 71, 13, 10, 26, 10,  0,   0,  0, 13, 73, 72, 68, 82, 0,  0,  234, 96,  0, 0, 234,
+            96,  8,  2,  0,  0,  0,  15, 176, 226, 21, 0, 0,  0,  0,  73, 68, 65, 84, 53,  175, 6, 30};
+  const Bytes end{0, 0, 0, 0, 'I', 'E', 'N', 'D', 0xae, 0x42, 0x60, 0x82};
+  png.insert(png.end(), end.begin(), end.end());
   CHECK(trouble(png) == "it is too large: 60000 x 60000 pixels, where at most 89478485 are read");
+  Bytes exif = write_png(slope());
+  const Bytes chunk{0x55, 0, 0, 0x1a, 'e', 'X', 'I', 'f', 'M', 'M'};
+  exif.insert(exif.begin() + 33, chunk.begin(), chunk.end());  // behind the header
+  CHECK(has(trouble(exif), "truncated"));
 }

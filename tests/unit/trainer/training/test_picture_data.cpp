@@ -17,10 +17,12 @@ namespace {
 constexpr int side = 8;
 constexpr std::size_t elements = 3 * side * side;
 
-/// Pictures of one colour: number * 20 of red.
-std::string one_colour(int number) {
+/// A picture with number * 20 of red and green, and more blue from left to right.
+std::string drawn_picture(int number) {
   pictures::Picture picture(24, 16);
   std::fill(picture.pixels.begin(), picture.pixels.end(), static_cast<std::uint8_t>(number * 20));
+  for (std::size_t i = 2; i < picture.pixels.size(); i += 3)
+    picture.pixels[i] = static_cast<std::uint8_t>(i % 72 * 3);
   const auto bytes = pictures::write_png(picture);
   return {bytes.begin(), bytes.end()};
 }
@@ -29,10 +31,10 @@ std::string one_colour(int number) {
 PictureData drawn_pictures(const TemporaryFolder& folder, const PictureData::Settings& settings) {
   for (int i = 0; i < 12; ++i) {
     const std::string name = (i % 2 == 0 ? "train/a/" : "train/b/") + std::to_string(10 + i) + ".png";
-    folder.write(name, i == 5 ? one_colour(i).substr(0, 60) : one_colour(i));
+    folder.write(name, i == 5 ? drawn_picture(i).substr(0, 60) : drawn_picture(i));
   }
   for (int i = 0; i < 4; ++i)
-    folder.write("val/a/" + std::to_string(i) + ".png", i == 1 ? "nothing" : one_colour(i));
+    folder.write("val/a/" + std::to_string(i) + ".png", i == 1 ? "nothing" : drawn_picture(i));
   return {picture_sets::open_picture_set({folder.path().string(), "", "", 0.1}), settings};
 }
 
@@ -100,9 +102,9 @@ TEST_CASE("a damaged picture is left out of the validation", "[pictures]") {
   std::vector<float> pixels(4 * elements);
   std::vector<compute::Token> labels(4);
   REQUIRE(loader->load_held_out(0, 4, pixels.data(), labels.data()) == 3);
-  // Black, 2 and 3 times 20, normalized.
+  // Red and green, normalized.
   CHECK(pixels[0] == Approx(-0.485f / 0.229f));
   CHECK(pixels[elements] == Approx((40 / 255.0f - 0.485f) / 0.229f));
-  CHECK(pixels[2 * elements + 2] == Approx((60 / 255.0f - 0.406f) / 0.225f));
+  CHECK(pixels[2 * elements + 1] == Approx((60 / 255.0f - 0.456f) / 0.224f));
   CHECK(has(loader->left_out().at(0), "val/a/1.png: it is neither JPEG nor PNG"));
 }
