@@ -163,11 +163,9 @@ void refuse_ineffective_settings(const Options& o) {
   const std::string no_images = " has no effect with " + o.model_name + ": leave it out";
   check("image-size", o.image_size, defaults.image_size, on_images, no_images);
   check("augment", o.augment, defaults.augment, on_images, no_images);
-  for (const auto& [name, value, unset] :
-       {std::tuple{"validation-data", &o.validation_data, &defaults.validation_data},
-        std::tuple{"label-column", &o.label_column, &defaults.label_column},
-        std::tuple{"on-bad-image", &o.on_bad_image, &defaults.on_bad_image}})
-    check(name, *value, *unset, on_images, no_images);
+  check("validation-data", o.validation_data, defaults.validation_data, on_images, no_images);
+  check("label-column", o.label_column, defaults.label_column, on_images, no_images);
+  check("on-bad-image", o.on_bad_image, defaults.on_bad_image, on_images, no_images);
   check("data-threads", o.data_threads, defaults.data_threads, on_images, no_images);
   check("sync-batch-norm", o.sync_batch_norm, false, on_images, no_images);
   check("sync-batch-norm", o.sync_batch_norm, false, o.micro_batch == 0,
