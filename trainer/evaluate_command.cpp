@@ -79,6 +79,9 @@ Evaluation evaluate_images(const EvaluateOptions& o, const Checkpoint& checkpoin
   options.model_name = network ? network->name : checkpoint.state().model;
   options.width_multiplier = network ? network->width : 1;
   options.image_size = o.image_size;
+  options.validation_fraction = o.validation_fraction;
+  options.label_column = o.label_column;
+  options.on_bad_image = o.on_bad_image;
   const auto workload = read_workload(options);
   if (workload->model_text() != checkpoint.state().model)
     throw Error(ErrorCode::usage, fmt::format("{} holds a model that cannot be evaluated: {}", o.from,
@@ -137,6 +140,13 @@ std::optional<EvaluateOptions> parse_evaluate_options(int argc, const char* cons
   app.add_option("--image-size", o.image_size,
                  "Pixels in each direction for a network on images, as for training; 0: those of the data")
       ->check(integer(0, 1024))
+      ->capture_default_str();
+  app.add_option("--label-column", o.label_column,
+                 "Column of the labels in a list of pictures, as for training")
+      ->check(not_an_option());
+  app.add_option("--on-bad-image", o.on_bad_image,
+                 "A picture that cannot be decoded ends the command or is skipped")
+      ->check(CLI::IsMember({"stop", "skip"}))
       ->capture_default_str();
   app.add_option("--batch", o.batch,
                  "Sequences or images at once on each rank; 0: about 1024 tokens, or 256 images")

@@ -13,6 +13,7 @@ struct EvaluateOptions {
   double validation_fraction = 1;  ///< part of the data, at its end; 1: all of it
   int batch = 0;                   ///< sequences or images at once; 0: about 1024 tokens, or 256 images
   int image_size = 0;              ///< Options::image_size
+  std::string label_column, on_bad_image = "stop";  ///< as in Options
   std::string dtype = "fp32";
   int threads = 0;
 };

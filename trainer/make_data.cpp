@@ -15,6 +15,7 @@
 #include "data/synthetic_language.hpp"
 #include "data/synthetic_shapes.hpp"
 #include "files/output_file.hpp"
+#include "make_pictures.hpp"
 #include "muster/error.hpp"
 
 namespace muster {
@@ -171,6 +172,21 @@ void add_classes(CLI::App& app, CifarOptions& o) {
       ->capture_default_str();
 }
 
+void add_pictures(CLI::App& app, MakePicturesOptions& o) {
+  app.add_option("--output", o.output, "Folder for the files; created")->capture_default_str();
+  app.add_option("--train", o.training, "Pictures to train on")
+      ->check(integer(10, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--held-out", o.held_out, "Pictures to validate with")
+      ->check(integer(10, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--classes", o.classes, "Shapes")->check(integer(2, 10))->capture_default_str();
+  app.add_flag("--bad", o.bad, "Add three truncated pictures and one with 61,680 x 61,680 pixels");
+  app.add_option("--seed", o.seed, "Seed; another one gives other pictures")
+      ->check(integer(std::uint64_t{0}, ~std::uint64_t{0}).description(""))
+      ->capture_default_str();
+}
+
 void add_language(CLI::App& app, LanguageOptions& o) {
   app.add_option("--output", o.output, "Folder for the text or the shards; created")->capture_default_str();
   app.add_option("--format", o.format,
@@ -202,16 +218,21 @@ int make_data(int argc, const char* const* argv) {
       app.add_subcommand("digits", "Synthetic digits as MNIST's four IDX files, for --model=mnist-cnn");
   CLI::App* cifar_app =
       app.add_subcommand("cifar", "Coloured shapes as CIFAR's binary files, for --model=resnet20 and others");
+  MakePicturesOptions pictures;
+  CLI::App* pictures_app = app.add_subcommand(
+      "pictures", "Coloured shapes as JPEG and PNG files of many kinds, for --model=mobilenet-v1 and others");
   CLI::App* language_app = app.add_subcommand(
       "language", "A synthetic language with a known entropy rate, which is the least possible loss");
   app.require_subcommand(1);
   add_image_options(*digits_app, digits, 1);
   add_image_options(*cifar_app, cifar, 5);
   add_classes(*cifar_app, cifar);
+  add_pictures(*pictures_app, pictures);
   add_language(*language_app, language);
   if (!parse_command(app, argc, argv)) return 0;
   if (*digits_app) write_digits(digits);
   if (*cifar_app) write_cifar(cifar);
+  if (*pictures_app) make_pictures(pictures);
   if (*language_app) write_language(language);
   return 0;
 }

@@ -12,6 +12,8 @@
 #include "compute/cuda/autotune_results.hpp"
 #include "encrypted_frames.hpp"
 #include "frames.hpp"
+#include "pictures/jpeg_writer.hpp"
+#include "pictures/png_writer.hpp"
 #include "placement/report/report.hpp"
 #include "placement/topology/live/topology_snapshot.hpp"
 #include "protocol/messages.hpp"
@@ -19,6 +21,7 @@
 #include "roster/join_record.hpp"
 #include "step/step_record.hpp"
 #include "tokenizer/split_pattern.hpp"
+#include "trainer/picture_sets/tar_archive.hpp"
 #include "transport/handshake.hpp"
 #include "weights/huggingface_folder.hpp"
 #include "weights/llmc_file.hpp"
@@ -221,6 +224,32 @@ void seed_training_data() {
   seed("fuzz_idx", "labels", Bytes{0, 0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 3});
 }
 
+void seed_pictures() {
+  pictures::Picture picture(20, 12);
+  for (std::size_t i = 0; i < picture.pixels.size(); ++i)
+    picture.pixels[i] = static_cast<std::uint8_t>(i * 5);
+  const auto kind = [](const std::string& name, Bytes bytes, std::uint8_t shrink) {
+    bytes.insert(bytes.begin(), shrink);
+    seed("fuzz_picture", name, bytes);
+  };
+  kind("baseline", pictures::write_jpeg(picture, {}), 0);
+  kind("progressive", pictures::write_jpeg(picture, {.progressive = true}), 1);
+  kind("grey", pictures::write_jpeg(picture, {.grey = true}), 2);
+  kind("cmyk", pictures::write_jpeg(picture, {.cmyk = true}), 0);
+  kind("turned", pictures::write_jpeg(picture, {.orientation = 6}), 3);
+  kind("png", pictures::write_png(picture), 0);
+  seed("fuzz_picture_list", "plain", std::string("\0a/1.jpg 0\nmy dog.png 12\n", 27));
+  seed("fuzz_picture_list", "columns",
+       std::string("\3image_id class_id super_class_id path\n1 1 1 bicycle/1.JPG\n2 7 12 a b.JPG\n"));
+  seed("fuzz_picture_shard", "ustar",
+       tar_member("a/1.jpg", "J") + tar_member("a/1.cls", "7") + tar_member("2.cls", "0\n") +
+           tar_member("2.png", "P") + tar_end());
+  seed("fuzz_picture_shard", "long",
+       tar_member("././@LongLink", std::string(120, 'n') + ".jpg", 'L') + tar_member("n.jpg", "J") +
+           tar_member("pax", "17 path=long.jpg\n", 'x') + tar_member("l", "J") +
+           tar_member("pax", "9 size=1\n", 'x') + tar_member("long.cls", "1"));
+}
+
 void seed_checkpoints() {
   seed("fuzz_training_state", "state",
        write_state({{40, 480, 0, "gpt layers=1", 7, 12, 0x1234, 2, 1, 0}, 0x5678}));
@@ -332,6 +361,7 @@ int main(int argc, char** argv) {
   seed_texts();
   seed_plugin();
   seed_training_data();
+  seed_pictures();
   seed_checkpoints();
   seed_weights();
   seed_tokenizers();

@@ -54,7 +54,19 @@ void add_data_options(CLI::App& app, Options& o) {
       app, "--data", o.data,
       "Text, whose tokens are its bytes, or token shards (.bin) as llm.c writes them: a file, a "
       "folder, or a comma list of files and patterns; for mnist-cnn the folder of MNIST's four files, for "
-      "other networks on images that of CIFAR-10's or CIFAR-100's binary files");
+      "other networks on images that of CIFAR-10's or CIFAR-100's binary files, or JPEG and PNG pictures: a "
+      "folder with one for each class, a list of paths and labels, or tar shards of WebDataset");
+  add_option(app, "--validation-data", o.validation_data,
+             "Pictures to validate with, in one of the forms of --data; if not given, the folder's val, "
+             "validation or test beside its train, else --validation-fraction of --data")
+      ->type_name("PATH");
+  add_option(app, "--label-column", o.label_column,
+             "Column of the labels in a list of pictures with a line of names; if not given, label")
+      ->type_name("NAME");
+  add_option(app, "--on-bad-image", o.on_bad_image,
+             "A picture that cannot be decoded ends the run, or is skipped: the epoch's next one takes its "
+             "place, and the report lists it")
+      ->check(CLI::IsMember({"stop", "skip"}));
   add_option(app, "--validation-fraction", o.validation_fraction,
              "Part of the data, at its end, that is held out; 0: none. Shards named _val_ are held out "
              "instead")
@@ -91,11 +103,12 @@ void add_llama_options(CLI::App& app, GptShape& shape) {
 
 void add_model_options(CLI::App& app, Options& o) {
   app.option_defaults()->group("Model");
-  add_option(app, "--model", o.model_name,
-             "A GPT: small (4 layers, 2 heads, width 128, context 64, vocabulary 256) or a size of GPT-2's "
-             "(context 1024, vocabulary 50257); llama: the same sizes as small, of the Llama kind; Horovod's "
-             "example network for MNIST's files; or a residual "
-             "network or MobileNet for CIFAR's files")
+  add_option(
+      app, "--model", o.model_name,
+      "A GPT: small (4 layers, 2 heads, width 128, context 64, vocabulary 256) or a size of GPT-2's "
+      "(context 1024, vocabulary 50257); llama: the same sizes as small, of the Llama kind; Horovod's "
+      "example network for MNIST's files; or a residual network or MobileNet for CIFAR's files and for "
+      "pictures")
       ->check(CLI::IsMember(model_names()));
   add_option(app, "--init-from", o.init_from,
              "Start from trained weights instead of random ones, and take their sizes: a checkpoint, a "
@@ -115,12 +128,15 @@ void add_model_options(CLI::App& app, Options& o) {
   add_llama_options(app, o.shape);
   add_option(app, "--width-multiplier", o.width_multiplier, "Multiplies the channels of mobilenet-v1")
       ->check(number("from 0.1 to 4", [](double width) { return width >= 0.1 && width <= 4; }));
-  add_option(
-      app, "--image-size", o.image_size,
-      "Pixels in each direction that images are scaled to, for resnet and mobilenet; 0: those of the data")
+  add_option(app, "--image-size", o.image_size,
+             "Pixels in each direction that images are scaled to, for resnet and mobilenet; 0: those of the "
+             "data, or "
+             "224 of pictures")
       ->check(integer(0, 512));
   add_switch(app, "augment", o.augment,
-             "Crop CIFAR's images to train on at random, with 4 pixels around them, and mirror half of them");
+             "Crop images to train on at random and mirror half of them: CIFAR's with 4 pixels around them, "
+             "pictures "
+             "to 8-100% of their area");
 }
 
 void add_training_options(CLI::App& app, Options& o) {
@@ -239,6 +255,10 @@ void add_machine_options(CLI::App& app, Options& o) {
   add_option(app, "--threads", o.threads,
              "Compute threads per rank; 0: OMP_NUM_THREADS, else this rank's fair share of its CPUs")
       ->check(integer(0, 4096));
+  add_option(app, "--data-threads", o.data_threads,
+             "Threads per rank that decode pictures before a step needs them; 0: as many as this rank's CPUs "
+             "without --threads, at least one. The compute threads decode what is not ready")
+      ->check(integer(0, 1024));
   add_switch(app, "mfu", o.mfu,
              "Measure the peak FLOP/s at start, for 0.3 s, and report how much of it is used");
 }

@@ -197,6 +197,10 @@ void refuse_ineffective_settings(const Options& o) {
   const std::string no_images = " has no effect with " + o.model_name + ": leave it out";
   check("image-size", o.image_size, defaults.image_size, on_images, no_images);
   check("augment", o.augment, defaults.augment, on_images, no_images);
+  check("validation-data", o.validation_data, defaults.validation_data, on_images, no_images);
+  check("label-column", o.label_column, defaults.label_column, on_images, no_images);
+  check("on-bad-image", o.on_bad_image, defaults.on_bad_image, on_images, no_images);
+  check("data-threads", o.data_threads, defaults.data_threads, on_images, no_images);
   check("sync-batch-norm", o.sync_batch_norm, false, on_images, no_images);
   check("sync-batch-norm", o.sync_batch_norm, false, o.micro_batch == 0,
         " contradicts --micro-batch, of which ranks may have different numbers: leave one of them out");
@@ -205,11 +209,15 @@ void refuse_ineffective_settings(const Options& o) {
   const bool files_decide = !models::gpt_preset(o.model_name);
   const std::string decided =
       fmt::format(" has no effect with {}, whose files say what is held out: leave it out", o.model_name);
-  check("validation-fraction", o.validation_fraction, defaults.validation_fraction, !files_decide, decided);
+  // Pictures have no such files; CIFAR's are found when they are opened.
+  check("validation-fraction", o.validation_fraction, defaults.validation_fraction,
+        !files_decide || on_images, decided);
   check("validation-tokens", o.validation_tokens, defaults.validation_tokens, !files_decide, decided);
   check("recompute", o.recompute, false, !files_decide,
         fmt::format(" has no effect with {}, which is no GPT: leave it out", o.model_name));
-  const bool holds_out = o.validation_fraction > 0;
+  check("validation-fraction", o.validation_fraction, defaults.validation_fraction, o.validation_data.empty(),
+        " has no effect with --validation-data: leave one of them out");
+  const bool holds_out = o.validation_fraction > 0 || !o.validation_data.empty();
   const std::string none_held_out =
       fmt::format(" has no effect with {}, which holds nothing out: leave one of them out",
                   describe_setting(o, "validation-fraction", o.validation_fraction));

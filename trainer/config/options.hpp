@@ -28,6 +28,9 @@ struct GptShape {
 struct Options {
   std::string data = "/usr/share/common-licenses";
   double validation_fraction = 0.1;
+  std::string validation_data;         ///< pictures to validate with; empty: part of `data`
+  std::string label_column;            ///< of a list of pictures; empty: "label"
+  std::string on_bad_image = "stop";   ///< or "skip"
   std::int64_t validation_tokens = 0;  ///< most held-out tokens to validate on; 0: all
 
   std::string model_name = "small";  ///< see --model
@@ -36,7 +39,7 @@ struct Options {
   models::GptConfig model;  ///< for a GPT: the named size with `shape` applied, or that of init_from
 
   double width_multiplier = 1;  ///< of mobilenet-v1
-  int image_size = 0;           ///< pixels in each direction; 0: those of the data
+  int image_size = 0;           ///< pixels in each direction; 0: those of the data, or 224 of pictures
   bool augment = true;          ///< crop and mirror coloured images
 
   int batch = 12;
@@ -71,6 +74,7 @@ struct Options {
 
   Device device = Device::automatic;
   int threads = 0;
+  int data_threads = 0;  ///< that decode pictures; 0: the CPUs that do not compute, at least one
   bool mfu = true;
 
   /// Sources of the settings that are not defaults, by setting name: "run.toml:3", "MUSTER_TRAIN_STEPS" or

@@ -130,9 +130,9 @@ void apply(CLI::App& app, const GivenSetting& given) {
 std::optional<Options> parse_options(int argc, const char* const* argv) {
   CommandLine line;
   CLI::App app(
-      "Trains a GPT on any text or on shards of tokens, or a small network on MNIST's files, data-parallel "
-      "over the ranks\n"
-      "of a job.\n"
+      "Trains a GPT on any text or on shards of tokens, or a network on pictures or the files of MNIST and "
+      "CIFAR,\n"
+      "data-parallel over the ranks of a job.\n"
       "Start it alone, with srun --mpi=pmix or with mpirun; every rank gets the same options.\n"
       "More commands, each with its own --help: make-data and tokenize make training data, generate "
       "continues a\n"

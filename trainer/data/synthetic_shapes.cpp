@@ -54,15 +54,18 @@ Colour colour_of(double hue, double strength, double light) {
   return colour;
 }
 
-/// Share of a pixel that the shape covers.
+/// Where a shape is: drawn for an image of CIFAR's size, and scaled to another one.
 class Placement {
  public:
-  explicit Placement(RandomStream& rng)
-      : x_(rng.between(11, 21)), y_(rng.between(11, 21)), size_(rng.between(6, 11)) {
+  Placement(RandomStream& rng, double scale, double left, double top)
+      : x_(left + scale * rng.between(11, 21)),
+        y_(top + scale * rng.between(11, 21)),
+        size_(scale * rng.between(6, 11)) {
     const double turn = rng.between(-0.35, 0.35);
     cos_ = std::cos(turn) / size_;
     sin_ = std::sin(turn) / size_;
   }
+  /// Share of a pixel that the shape covers.
   double covered(int shape, int column, int row) const {
     int inside = 0;
     for (int point = 0; point < points * points; ++point) {
@@ -77,6 +80,27 @@ class Placement {
   double x_, y_, size_, cos_, sin_;
 };
 
+std::uint8_t to_byte(double value) {
+  return static_cast<std::uint8_t>(std::lround(255 * std::clamp(value, 0.0, 1.0)));
+}
+
+/// The colours of shape and background, and the noise.
+class Paint {
+ public:
+  Paint(RandomStream& rng, double hue)
+      : front_(colour_of(hue, rng.between(0.6, 1.0), rng.between(0.7, 1.0))),
+        back_(colour_of(rng.unit(), rng.between(0.2, 1.0), rng.between(0.1, 0.5))),
+        noise_(rng.between(0.05, 0.3)) {}
+  std::uint8_t pixel(double covered, std::size_t channel, RandomStream& rng) const {
+    return to_byte(back_[channel] + covered * (front_[channel] - back_[channel]) +
+                   noise_ * (rng.unit() - 0.5));
+  }
+
+ private:
+  Colour front_, back_;
+  double noise_;
+};
+
 }  // namespace
 
 ShapeImage draw_shape(std::uint64_t seed, std::uint64_t stream, std::uint64_t image, int classes) {
@@ -87,20 +111,38 @@ ShapeImage draw_shape(std::uint64_t seed, std::uint64_t stream, std::uint64_t im
   drawn.label = static_cast<std::uint8_t>(rng.pick(classes));
   const int tenth = drawn.label % 10, shape = classes == shapes ? drawn.label : drawn.label / 10;
   const double hue = classes == shapes ? rng.unit() : (tenth + rng.between(0.15, 0.85)) / 10;
-  const Placement placement(rng);
-  const Colour front = colour_of(hue, rng.between(0.6, 1.0), rng.between(0.7, 1.0)),
-               back = colour_of(rng.unit(), rng.between(0.2, 1.0), rng.between(0.1, 0.5));
-  const double noise = rng.between(0.05, 0.3);
+  const Placement placement(rng, 1, 0, 0);
+  const Paint paint(rng, hue);
   for (int row = 0; row < cifar_side; ++row) {
     for (int column = 0; column < cifar_side; ++column) {
       const double covered = placement.covered(shape, column, row);
       for (std::size_t channel = 0; channel < 3; ++channel) {
-        const double value =
-            back[channel] + covered * (front[channel] - back[channel]) + noise * (rng.unit() - 0.5);
         const std::size_t at = (channel * cifar_side + static_cast<std::size_t>(row)) * cifar_side;
-        drawn.planes[at + static_cast<std::size_t>(column)] =
-            static_cast<std::uint8_t>(std::lround(255 * std::clamp(value, 0.0, 1.0)));
+        drawn.planes[at + static_cast<std::size_t>(column)] = paint.pixel(covered, channel, rng);
       }
+    }
+  }
+  return drawn;
+}
+
+ShapePicture draw_shape_picture(std::uint64_t seed, std::uint64_t stream, std::uint64_t picture, int shape) {
+  constexpr std::uint64_t draws_per_picture = std::uint64_t{1} << 20;
+  constexpr int least_side = 72, sides = 89;
+  static_assert(3 * (least_side + sides) * (least_side + sides) + 64 < draws_per_picture);
+  RandomStream rng(seed, stream, picture * draws_per_picture);
+  ShapePicture drawn;
+  drawn.width = least_side + rng.pick(sides);
+  drawn.height = least_side + rng.pick(sides);
+  const int shorter = std::min(drawn.width, drawn.height);
+  const double hue = (shape + rng.between(0.15, 0.85)) / shapes;
+  const Placement placement(rng, static_cast<double>(shorter) / cifar_side, (drawn.width - shorter) / 2.0,
+                            (drawn.height - shorter) / 2.0);
+  const Paint paint(rng, hue);
+  for (int row = 0; row < drawn.height; ++row) {
+    for (int column = 0; column < drawn.width; ++column) {
+      const double covered = placement.covered(shape, column, row);
+      for (std::size_t channel = 0; channel < 3; ++channel)
+        drawn.pixels.push_back(paint.pixel(covered, channel, rng));
     }
   }
   return drawn;

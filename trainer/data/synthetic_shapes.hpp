@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "data/cifar.hpp"
 
@@ -19,5 +20,19 @@ struct ShapeImage {
 /// colour circle that the shape's colour is in. Equal arguments give equal images on machines whose libm
 /// agrees to the last bit.
 ShapeImage draw_shape(std::uint64_t seed, std::uint64_t stream, std::uint64_t image, int classes);
+
+/// Names of the ten shapes.
+inline constexpr std::array<const char*, 10> shape_names{
+    "disc", "ring", "square", "frame", "triangle", "cross", "half-disc", "stripes", "squares", "crescent"};
+
+/// A shape in red, green and blue bytes, row by row.
+struct ShapePicture {
+  int width = 0, height = 0;
+  std::vector<std::uint8_t> pixels;
+};
+
+/// Draws a picture of 72 to 160 pixels in each direction with this shape, whose colour is in a tenth of the
+/// colour circle of its own; otherwise as draw_shape().
+ShapePicture draw_shape_picture(std::uint64_t seed, std::uint64_t stream, std::uint64_t picture, int shape);
 
 }  // namespace muster::data

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "machine/gather_texts.hpp"
+
 namespace muster {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankInfo, rank, host, gpus, cpus, memory, nics, placed, threads,
@@ -53,22 +55,9 @@ RankInfo read_rank_info(const Hello& hello) {
 std::vector<RankInfo> gather_rank_info(Communicator& world, const RankInfo& mine) {
   const std::string text =
       nlohmann::json(mine).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  const std::uint64_t length = text.size();
-  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(world.size()));
-  world.all_gather(std::span<const std::uint64_t>(&length, 1), std::span(lengths));
-  const std::vector<std::size_t> counts(lengths.begin(), lengths.end());
-  std::size_t sum = 0;
-  for (const std::size_t count : counts) sum += count;
-  std::vector<std::uint8_t> all(sum);
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
-  world.all_gather_v(std::span<const std::uint8_t>(bytes, text.size()), std::span(all), counts);
   std::vector<RankInfo> infos;
-  std::size_t at = 0;
-  for (const std::size_t count : counts) {
-    const auto first = all.begin() + static_cast<std::ptrdiff_t>(at);
-    infos.push_back(nlohmann::json::parse(first, first + static_cast<std::ptrdiff_t>(count)).get<RankInfo>());
-    at += count;
-  }
+  for (const std::string& info : gather_texts(world, text))
+    infos.push_back(nlohmann::json::parse(info).get<RankInfo>());
   return infos;
 }
 

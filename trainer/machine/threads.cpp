@@ -41,4 +41,8 @@ int choose_threads(int requested, const std::vector<Hello>& roster, int rank) {
   return fair_threads(roster, rank);
 }
 
+int choose_data_threads(int requested, int compute_threads, const std::vector<Hello>& roster, int rank) {
+  return requested > 0 ? requested : std::max(1, fair_threads(roster, rank) - compute_threads);
+}
+
 }  // namespace muster

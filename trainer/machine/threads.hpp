@@ -15,4 +15,8 @@ int fair_threads(const std::vector<Hello>& roster, int rank);
 /// `requested` (--threads) when it is positive, else OMP_NUM_THREADS when it is set, else fair_threads().
 int choose_threads(int requested, const std::vector<Hello>& roster, int rank);
 
+/// Threads that prepare data for `rank`: `requested` (--data-threads) when it is positive, else those of
+/// fair_threads() that do not compute, at least one.
+int choose_data_threads(int requested, int compute_threads, const std::vector<Hello>& roster, int rank);
+
 }  // namespace muster

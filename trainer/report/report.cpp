@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <set>
 
@@ -67,6 +68,7 @@ std::string tiles(const Summary& s) {
   out += tile(fmt::format("{:.0f}", s.tokens_per_second), unit_name(s) + "/s (median)");
   if (s.mfu) out += tile(percent(*s.mfu), "MFU");
   if (s.world_size > 1) out += tile(percent(s.exposed_share), "exposed communication");
+  if (s.unit == "image") out += tile(percent(s.loading_share), "waiting for data");
   if (s.skipped_updates > 0) out += tile(fmt::format("{}", s.skipped_updates), "updates skipped");
   out += tile(format_duration(s.wall_seconds), "wall time");
   return out + "</div>\n";
@@ -137,6 +139,15 @@ std::string memory_table(const Summary& s) {
   return out + "</table>\n";
 }
 
+std::string left_out_list(const Summary& s) {
+  std::string out = "<table>\n";
+  for (const std::string& image : s.left_out_images) {
+    const std::size_t reason = std::min(image.find(": "), image.size());
+    out += row(image.substr(0, reason), image.substr(std::min(reason + 2, image.size())));
+  }
+  return out + "</table>\n";
+}
+
 std::string settings_table(const Options& options) {
   std::string out = "<table>\n<tr><th>setting</th><th>value</th><th>from</th></tr>\n";
   std::string group;
@@ -186,6 +197,11 @@ std::string draw_report(const Summary& s, const Metrics::History& history, const
   out += "<h2>Placement</h2>\n" + card(draw_placement(s.ranks));
   out += "<h2>Machine</h2>\n" + card(machine(s));
   out += "<h2>Memory of rank 0</h2>\n" + card(memory_table(s));
+  if (!s.left_out_images.empty()) {
+    out += fmt::format("<h2>{} left out</h2>\n",
+                       plural(static_cast<std::int64_t>(s.left_out_images.size()), "picture"));
+    out += card(left_out_list(s));
+  }
   out += "<h2>Settings</h2>\n" + card(settings_table(options));
   return out + "</main>\n</body>\n</html>\n";
 }

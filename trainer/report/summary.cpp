@@ -70,6 +70,8 @@ std::string as_json(const Summary& s) {
                                     {"tokens_per_second", s.tokens_per_second},
                                     {"step_seconds", s.step_seconds},
                                     {"exposed_share", s.exposed_share},
+                                    {"loading_share", s.loading_share},
+                                    {"left_out_images", s.left_out_images},
                                     {"communication_seconds", s.communication_seconds},
                                     {"gradient_bytes", s.gradient_bytes},
                                     {"gathered_bytes", s.gathered_bytes},

@@ -35,8 +35,11 @@ struct Summary {
   double tokens_per_second = 0, step_seconds = 0;  ///< medians over steps
   double exposed_share = 0;                        ///< share of the time in steps that waited for gradients
   double communication_seconds = 0;                ///< per step, while gradients were reduced; mean
-  double peak_flops = 0;                           ///< measured, sum over ranks; 0: not measured
-  std::optional<double> mfu;                       ///< at the median rate
+  double loading_share = 0;                        ///< share of the time in steps that waited for samples
+  /// Images that were left out because they cannot be used, each with its reason.
+  std::vector<std::string> left_out_images;
+  double peak_flops = 0;      ///< measured, sum over ranks; 0: not measured
+  std::optional<double> mfu;  ///< at the median rate
 
   MemorySegments memory;                  ///< estimated memory of rank 0
   std::uint64_t peak_resident_bytes = 0;  ///< measured, of rank 0's process

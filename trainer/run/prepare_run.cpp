@@ -24,7 +24,8 @@ namespace {
 std::string shared_settings(const Options& options) {
   std::string text;
   for (const Setting& setting : list_settings(options)) {
-    const bool own = setting.group == "Machine" || setting.name == "data" || setting.name == "output" ||
+    const bool own = setting.group == "Machine" || setting.name == "data" ||
+                     setting.name == "validation-data" || setting.name == "output" ||
                      setting.name == "status" || setting.name == "log-every" || setting.name == "init-from";
     if (!own) text += fmt::format("{}={}\n", setting.name, setting.value);
   }
@@ -74,8 +75,11 @@ void check_tokenizer(const Options& options, const Workload& workload, const wei
                         options.init_from));
 }
 
-std::unique_ptr<Workload> open_data(const Options& options, int ranks, const weights::WeightSource* weights,
+std::unique_ptr<Workload> open_data(Options options, const Job& job, const weights::WeightSource* weights,
                                     CollectiveErrors& errors) {
+  const int ranks = job.size();
+  const int compute_threads = job.on_gpu() ? 1 : choose_threads(options.threads, job.roster(), job.rank());
+  options.data_threads = choose_data_threads(options.data_threads, compute_threads, job.roster(), job.rank());
   std::unique_ptr<Workload> workload;
   errors.run_on_all([&] {
     if (options.batch < ranks) {
@@ -206,7 +210,7 @@ RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, Col
   errors.run_on_all([&] {
     if (!options.init_from.empty()) weights = weights::open_weights(options.init_from);
   });
-  parts.workload = open_data(options, job.size(), weights.get(), errors);
+  parts.workload = open_data(options, job, weights.get(), errors);
   errors.run_on_rank0([&] { output.open(); });
   check_same_on_all_ranks(options, *parts.workload, errors);
   const FreeMemory free = check_memory(options, *parts.workload, settings, job, gpu, errors);

@@ -68,6 +68,7 @@ Recorder::Recorder(const Options& options, Summary facts, bool continues,
 
 void Recorder::step(const StepRecord& record, const StepResult& result) {
   communication_seconds_ += result.communication;
+  loading_seconds_ += result.loading;
   facts_.gradient_bytes = static_cast<std::int64_t>(result.gradient_bytes);
   facts_.gathered_bytes = static_cast<std::int64_t>(result.gathered_bytes);
   metrics_.training(record);
@@ -108,6 +109,8 @@ Summary Recorder::summary(const Throughput& throughput, std::int64_t step, const
   s.exposed_share = throughput.exposed_share();
   if (const std::int64_t steps = step - s.first_step; steps > 0)
     s.communication_seconds = communication_seconds_ / static_cast<double>(steps);
+  if (s.training_seconds > 0) s.loading_share = loading_seconds_ / s.training_seconds;
+  s.left_out_images = left_out_;
   if (s.tokens_per_second > 0) s.mfu = throughput.mfu(s.tokens_per_second);
   s.peak_resident_bytes = peak_resident_bytes();
   return s;

@@ -30,6 +30,8 @@ class Recorder {
   void skipped_update(std::int64_t step) { metrics_.skipped(step); }
   void validation(std::int64_t step, const Validation& found);
   bool has_validation(std::int64_t step) const;
+  /// Summary::left_out_images.
+  void left_out(std::vector<std::string> images) { left_out_ = std::move(images); }
   /// Writes what was recorded since the last flush.
   void flush();
 
@@ -47,8 +49,9 @@ class Recorder {
   Summary facts_;
   std::chrono::steady_clock::time_point started_;
   Metrics metrics_;
-  std::optional<EventFile> events_;   ///< with --tensorboard
-  double communication_seconds_ = 0;  ///< over all steps since this start
+  std::optional<EventFile> events_;                         ///< with --tensorboard
+  double communication_seconds_ = 0, loading_seconds_ = 0;  ///< over all steps since this start
+  std::vector<std::string> left_out_;
 };
 
 }  // namespace muster

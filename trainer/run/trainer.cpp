@@ -2,12 +2,16 @@
 #include "run/trainer.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <csignal>
+#include <set>
 
+#include "machine/gather_texts.hpp"
 #include "run/autotune.hpp"
 #include "run/signal_handler.hpp"
 #include "text/plural.hpp"
+#include "text/split.hpp"
 #include "training/non_finite.hpp"
 
 namespace muster {
@@ -76,7 +80,23 @@ void Trainer::save(Progress& progress) {
   });
 }
 
+void Trainer::record_left_out(Progress& progress) {
+  std::set<std::string> images;
+  const std::vector<std::string> own = replica().left_out();
+  for (const std::string& texts : gather_texts(world_, fmt::format("{}", fmt::join(own, "\n")))) {
+    for (const std::string_view image : split(texts, '\n')) {
+      if (!image.empty()) images.emplace(image);
+    }
+  }
+  if (!is_rank0() || images.empty()) return;
+  progress.line(fmt::format("warning: {} cannot be used and {} left out, such as {} (summary.json lists all)",
+                            plural(static_cast<std::int64_t>(images.size()), "picture"),
+                            images.size() == 1 ? "was" : "were", *images.begin()));
+  recorder_->left_out({images.begin(), images.end()});
+}
+
 void Trainer::finish(Progress& progress) {
+  record_left_out(progress);
   errors_.run_on_rank0([&] {
     checkpointer_->finish(progress, true);
     if (signal_ != 0)

@@ -41,6 +41,8 @@ class Trainer {
   void validate(Progress& progress);
   /// True when a signal interrupted the validation after the checkpoint's step, so it must be run again.
   bool needs_validation();
+  /// Tells rank 0's recorder which images the ranks left out.
+  void record_left_out(Progress& progress);
   bool is_due(std::int64_t every) const { return is_due(every, state().step); }
   static bool is_due(std::int64_t every, std::int64_t step) { return every > 0 && step % every == 0; }
   /// True when step `step` must have ended before the next one begins: for a validation, a checkpoint or the

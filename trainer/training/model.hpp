@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "models/model_tensors.hpp"
 #include "muster/average.hpp"
+#include "muster/sampler.hpp"
 
 namespace muster {
 
@@ -31,6 +34,10 @@ class Model {
   virtual models::ModelTensors<float>& tensors() noexcept = 0;
   /// Bytes of parameters, gradients, activations and samples.
   virtual std::size_t bytes() const noexcept = 0;
+  /// Says which samples will be loaded soon, in this order, so that threads can prepare them.
+  virtual void prefetch(std::span<const Share> /*samples*/) {}
+  /// What was left out of the data so far because it cannot be used, one line each, without line breaks.
+  virtual std::vector<std::string> left_out() const { return {}; }
   /// Loads samples [first, first + count), at most as many as the model was built for.
   /// @throws muster::Error(ErrorCode::usage) when a sample cannot be used; the text names file and position.
   /// gradients() may still be called afterwards and uses unspecified samples.

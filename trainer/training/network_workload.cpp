@@ -10,7 +10,7 @@
 #include "models/model_memory.hpp"
 #include "models/named_network.hpp"
 #include "muster/philox.hpp"
-#include "training/sample_images.hpp"
+#include "training/plane_data.hpp"
 
 namespace muster {
 namespace {
@@ -38,8 +38,8 @@ class NetworkModel final : public Model {
       : workload_(workload),
         net_(workload.network(), static_cast<int>(std::max(max_samples, least_validation_batch)), compute,
              extra),
-        samples_(workload.data(), workload.network().images().width),
-        pixels_(static_cast<std::size_t>(net_.max_batch()) * samples_.elements()),
+        loader_(workload.make_loader<Real>(compute.threads())),
+        pixels_(static_cast<std::size_t>(net_.max_batch()) * workload.network().images().elements()),
         labels_(static_cast<std::size_t>(net_.max_batch())) {
     for (const int channels : workload.network().dropout)
       dropout_.emplace_back(static_cast<std::size_t>(net_.max_batch()) * static_cast<std::size_t>(channels));
@@ -52,15 +52,17 @@ class NetworkModel final : public Model {
     return net_.bytes() + reals * sizeof(Real) + labels_.size() * sizeof(compute::Token);
   }
 
+  void prefetch(std::span<const Share> samples) override { loader_->prefetch(samples); }
+  std::vector<std::string> left_out() const override { return loader_->left_out(); }
+
   void load_samples(std::uint64_t first, std::uint64_t count) override {
     count_ = count;
-    const NetworkWorkload::Settings& settings = workload_.settings();
+    const std::uint64_t seed = workload_.settings().seed;
+    loader_->load(first, count, pixels_.data(), labels_.data());
     for (std::uint64_t i = 0; i < count; ++i) {
-      const Crop crop = settings.augment ? draw_crop(settings.seed, first + i) : Crop{};
-      load(*workload_.data().training, workload_.image_index(first + i), crop, i);
       for (std::size_t layer = 0; layer < dropout_.size(); ++layer) {
         const int channels = workload_.network().dropout[layer];
-        draw_dropout(settings.seed, dropout_stream + layer, first + i, channels,
+        draw_dropout(seed, dropout_stream + layer, first + i, channels,
                      dropout_[layer].data() + i * static_cast<std::uint64_t>(channels));
       }
     }
@@ -85,43 +87,43 @@ class NetworkModel final : public Model {
     const std::uint64_t begin = groups.begin * group, end = std::min(groups.end * group, count);
     for (std::uint64_t at = begin; at < end && !should_stop();) {
       const std::uint64_t batch = std::min(max_batch, end - at);
-      for (std::uint64_t i = 0; i < batch; ++i) load(*workload_.data().held_out, at + i, {}, i);
-      const auto result = net_.loss(pixels_.data(), labels_.data(), static_cast<int>(batch));
+      const std::uint64_t loaded = loader_->load_held_out(at, batch, pixels_.data(), labels_.data());
+      at += batch;
+      if (loaded == 0) continue;
+      const auto result = net_.loss(pixels_.data(), labels_.data(), static_cast<int>(loaded));
       found.loss.sum += round_for_exact_sum(result.loss);
       found.accuracy.sum += static_cast<double>(result.right);
-      at += batch;
+      found.loss.weight += static_cast<double>(loaded);
     }
-    found.loss.weight = found.accuracy.weight = static_cast<double>(std::max(begin, end) - begin);
+    found.accuracy.weight = found.loss.weight;
     return found;
   }
 
  private:
-  void load(const data::ImageSource& source, std::uint64_t image, const Crop& crop, std::uint64_t to) {
-    labels_[to] = source.label(image);
-    samples_.load(source, image, crop, pixels_.data() + to * samples_.elements());
-  }
-
   const NetworkWorkload& workload_;
   std::uint64_t count_ = 0;
   models::ConvNet<Real> net_;
-  SampleImages<Real> samples_;
+  std::unique_ptr<ImageLoader<Real>> loader_;
   std::vector<Real> pixels_;
   std::vector<std::vector<Real>> dropout_;  ///< factors, for each dropout of the network
   std::vector<compute::Token> labels_;
 };
 
-models::ImageNetwork build_network(const data::LabelledSet& data, const NetworkWorkload::Settings& settings) {
-  const int side = settings.image_size > 0 ? settings.image_size : data.side;
-  return models::named_network(settings.name, settings.width, data.classes, {side, side, data.channels});
+models::ImageNetwork build_network(const ImageData& data, const NetworkWorkload::Settings& settings) {
+  const int side = settings.image_size > 0 ? settings.image_size : data.side();
+  return models::named_network(settings.name, settings.width, data.classes(), {side, side, data.channels()});
 }
 
 }  // namespace
 
-NetworkWorkload::NetworkWorkload(data::LabelledSet data, const Settings& settings)
+NetworkWorkload::NetworkWorkload(std::unique_ptr<const ImageData> data, const Settings& settings)
     : data_(std::move(data)),
       settings_(settings),
-      network_(build_network(data_, settings)),
-      order_(data_.training->count(), settings.seed) {}
+      network_(build_network(*data_, settings)),
+      order_(data_->count(), settings.seed) {}
+
+NetworkWorkload::NetworkWorkload(data::LabelledSet data, const Settings& settings)
+    : NetworkWorkload(std::make_unique<PlaneData>(std::move(data)), settings) {}
 
 std::string NetworkWorkload::model_line() const {
   const models::ImageSize& images = network_.images();
@@ -130,8 +132,8 @@ std::string NetworkWorkload::model_line() const {
 }
 
 std::string NetworkWorkload::data_line() const {
-  return fmt::format("{} images to train on{}, {} held out", data_.training->count(),
-                     settings_.augment ? ", cropped and mirrored" : "", data_.held_out->count());
+  return fmt::format("{} images to train on{}, {} held out", data_->count(),
+                     settings_.augment ? fmt::format(", {}", data_->augmentation()) : "", held_out());
 }
 
 MemorySegments NetworkWorkload::memory(std::uint64_t max_samples, std::size_t extra,

@@ -4,6 +4,7 @@
 #include "data/image_source.hpp"
 #include "models/image_network.hpp"
 #include "muster/sampler.hpp"
+#include "training/image_data.hpp"
 #include "training/workload.hpp"
 
 namespace muster {
@@ -19,6 +20,7 @@ class NetworkWorkload final : public Workload {
     bool augment = true;  ///< crop and mirror the images to train on
     std::uint64_t seed = 0;
   };
+  NetworkWorkload(std::unique_ptr<const ImageData> data, const Settings& settings);
   NetworkWorkload(data::LabelledSet data, const Settings& settings);
 
   std::string model_text() const override { return network_.text; }
@@ -28,14 +30,10 @@ class NetworkWorkload final : public Workload {
   std::int64_t predictions_per_sample() const noexcept override { return 1; }
   double flops_per_sample() const override { return network_.flops_per_image(); }
   std::uint64_t samples_per_epoch() const noexcept override { return order_.count(); }
-  std::uint64_t held_out() const noexcept override { return data_.held_out->count(); }
-  std::uint64_t data_hash() const noexcept override {
-    return data_.held_out->fingerprint(data_.training->fingerprint(0));
-  }
+  std::uint64_t held_out() const noexcept override { return data_->held_out(); }
+  std::uint64_t data_hash() const noexcept override { return data_->fingerprint(); }
   /// The image of a sample.
-  std::uint64_t image_index(std::uint64_t sample) const noexcept {
-    return order_.at(sample / order_.count(), sample % order_.count());
-  }
+  std::uint64_t image_index(std::uint64_t sample) const noexcept { return image_of(order_, sample); }
   models::TensorTable table() const override { return network_.table; }
   MemorySegments memory(std::uint64_t max_samples, std::size_t extra, std::size_t real_bytes) const override;
   std::unique_ptr<Model> build(compute::Compute<float>& compute, std::uint64_t max_samples,
@@ -43,12 +41,17 @@ class NetworkWorkload final : public Workload {
   std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
                                std::size_t extra) const override;
 
-  const data::LabelledSet& data() const noexcept { return data_; }
+  /// `threads`: of this process that share the work of loading. The workload must outlive the loader.
+  template <typename Real>
+  std::unique_ptr<ImageLoader<Real>> make_loader(int threads) const {
+    return data_->make_loader({settings_.seed, settings_.augment, network_.images().width, threads}, order_,
+                              Real());
+  }
   const Settings& settings() const noexcept { return settings_; }
   const models::ImageNetwork& network() const noexcept { return network_; }
 
  private:
-  data::LabelledSet data_;
+  std::unique_ptr<const ImageData> data_;
   Settings settings_;
   models::ImageNetwork network_;
   Permutation order_;

@@ -118,13 +118,27 @@ Share Replica::chunk_samples(const InFlightStep& step, std::uint64_t chunk) cons
 }
 
 // The error is sent to all ranks with this step, and its result is dropped then.
-std::optional<Error> Replica::load_samples(const Share& samples) {
+std::optional<Error> Replica::load_samples(const Share& samples, double& seconds) {
+  const auto from = std::chrono::steady_clock::now();
+  std::optional<Error> error;
   try {
     model_->load_samples(samples.begin, samples.count());
   } catch (const Error& exception) {
-    return exception;
+    error = exception;
   }
-  return std::nullopt;
+  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+  return error;
+}
+
+void Replica::prefetch(std::uint64_t first_sample) {
+  std::vector<Share> samples;
+  const Share mine = reducer_->chunks();
+  for (const std::uint64_t first :
+       {first_sample, first_sample + static_cast<std::uint64_t>(settings_.batch)}) {
+    for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk)
+      samples.push_back(chunk_samples({0, first, {}}, chunk));
+  }
+  model_->prefetch(samples);
 }
 
 void Replica::compute_micro_batch(const Share& samples, std::uint64_t begin, bool last) {
@@ -153,7 +167,8 @@ void Replica::compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFligh
   const auto at_once = samples_at_once(settings_, world_.rank(), world_.size());
   for (std::uint64_t begin = samples.begin; begin < samples.end; begin += at_once) {
     const Share part{begin, std::min(begin + at_once, samples.end)};
-    if (auto error = load_samples(part); error && !step.result.error) step.result.error = error;
+    if (auto error = load_samples(part, step.result.loading); error && !step.result.error)
+      step.result.error = error;
     compute_micro_batch(part, samples.begin, part.end == samples.end);
   }
   compute_.end_chunk(chunk - reducer_->chunks().begin, 1.0 / static_cast<double>(predictions_per_step()),
@@ -176,6 +191,7 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
   if (!reducer_) create_reducer();
   InFlightStep step{++reduced_steps_, static_cast<std::uint64_t>(first_sample), {}};
   const Share mine = reducer_->chunks();
+  prefetch(step.first_sample);
   compute_.begin_step(mine.count(), micro_batches(settings_, world_.rank(), world_.size()));
   for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, flags, step);
   reducer_->finish(compute_.stream());

@@ -36,6 +36,7 @@ struct StepResult {
   /// Seconds by which the gradient reduction outlasted the backward pass, plus, with sharded optimizer state,
   /// the seconds of gathering the parameters, which does not overlap with anything.
   double exposed = 0;
+  double loading = 0;              ///< seconds in which the step waited for its samples
   double communication = 0;        ///< seconds in which gradients or parameters were communicated
   std::size_t gradient_bytes = 0;  ///< reduced in this step
   std::size_t gathered_bytes = 0;  ///< of parameters, the parts of all ranks
@@ -127,6 +128,8 @@ class Replica {
   }
   /// Replaces this rank's result by the exact mean over all ranks.
   void all_reduce_validation(Validation& validation);
+  /// See Model::left_out(); of this rank.
+  std::vector<std::string> left_out() const { return model_->left_out(); }
   /// Hash over the parameters.
   std::uint64_t parameter_hash();
 
@@ -153,7 +156,9 @@ class Replica {
   void synchronize_batch_norm();
   Share chunk_samples(const InFlightStep& step, std::uint64_t chunk) const;
   void compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFlightStep& step);
-  std::optional<Error> load_samples(const Share& samples);
+  std::optional<Error> load_samples(const Share& samples, double& seconds);
+  // Says which samples this step and the next one load.
+  void prefetch(std::uint64_t first_sample);
   // The gradients of `samples`, added to those of the micro-batches before, which begin at `begin`.
   void compute_micro_batch(const Share& samples, std::uint64_t begin, bool last);
   bool sharded() const noexcept { return settings_.shard_optimizer && world_.size() > 1; }

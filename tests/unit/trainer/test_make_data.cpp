@@ -99,7 +99,7 @@ TEST_CASE("make-data refuses impossible requests in one line", "[make-data]") {
   }
   CHECK_FALSE(std::filesystem::exists(folder / "x"));
   CHECK(usage_error_text([&] { make({}); }) ==
-        "name one of: digits, cifar, language (see muster-train make-data --help)");
+        "name one of: digits, cifar, pictures, language (see muster-train make-data --help)");
   CHECK(usage_error_text([&] {
           make({"language", "--order="});
         }) == "--order needs a value (see muster-train make-data language --help)");

@@ -43,3 +43,10 @@ TEST_CASE("--threads overrides OMP_NUM_THREADS, which overrides the fair share",
   ::unsetenv("OMP_NUM_THREADS");
   CHECK(choose_threads(0, roster, 0) == 8);
 }
+
+TEST_CASE("data threads are the CPUs that do not compute, and at least one", "[threads]") {
+  const auto roster = ranks({{"a", "0-7"}, {"a", "0-7"}});
+  CHECK(choose_data_threads(0, 1, roster, 0) == 3);
+  CHECK(choose_data_threads(0, 4, roster, 0) == 1);
+  CHECK(choose_data_threads(6, 4, roster, 0) == 6);
+}

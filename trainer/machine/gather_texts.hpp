@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "muster/communicator.hpp"
+
+namespace muster {
+
+/// Every rank's text, indexed by rank. Collective.
+std::vector<std::string> gather_texts(Communicator& world, const std::string& mine);
+
+}  // namespace muster
