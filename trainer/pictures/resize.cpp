@@ -30,7 +30,8 @@ class Filter {
       const double centre = begin + (static_cast<double>(i) + 0.5) * scale;
       Taps& taps = taps_[i];
       taps.first = std::clamp(static_cast<int>(std::max(centre - reach + 0.5, 0.0)), low, high - 1);
-      taps.count = std::clamp(static_cast<int>(centre + reach + 0.5), taps.first + 1, high) - taps.first;
+      taps.count =
+          std::clamp(static_cast<int>(std::floor(centre + reach + 0.5)), taps.first + 1, high) - taps.first;
       double sum = 0;
       for (int tap = 0; tap < taps.count; ++tap) {
         const double distance = std::abs((taps.first + tap - centre + 0.5) / reach);
@@ -39,7 +40,7 @@ class Filter {
       std::int32_t* const weights = weights_.data() + i * most;
       for (int tap = 0; tap < taps.count; ++tap) {
         const double share = sum > 0 ? shares[static_cast<std::size_t>(tap)] / sum : 1.0 / taps.count;
-        weights[tap] = static_cast<std::int32_t>(0.5 + share * (1 << weight_bits));
+        weights[tap] = static_cast<std::int32_t>(std::floor(0.5 + share * (1 << weight_bits)));
       }
       taps.weights = weights;
     }
@@ -92,7 +93,7 @@ void resize(const Picture& picture, const Crop& crop, int side, std::uint8_t* to
   const Filter columns(crop.box.left, crop.box.right, left, right, side),
       rows(crop.box.top, crop.box.bottom, top, bottom, side);
   const int first = rows[0].first, last = rows[side - 1].first + rows[side - 1].count;
-  const auto row_bytes = static_cast<std::size_t>(3 * side);
+  const auto row_bytes = std::size_t{3} * static_cast<std::size_t>(side);
   std::vector<std::uint8_t> narrow(row_bytes * static_cast<std::size_t>(last - first));
   for (int y = first; y < last; ++y) {
     std::uint8_t* const row = narrow.data() + row_bytes * static_cast<std::size_t>(y - first);
