@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "muster/error.hpp"
+#include "text/lower_case.hpp"
 #include "text/printable.hpp"
 
 namespace muster::picture_sets {
@@ -25,7 +26,7 @@ std::vector<std::string> list_pictures(const fs::path& root, const std::string& 
   while (!error && entry != fs::recursive_directory_iterator()) {
     std::error_code ignored;
     const bool is_file = entry->is_regular_file(ignored);
-    if (is_file && is_picture_name(entry->path().filename().string()))
+    if (is_file && is_picture_ending(entry->path().extension().string()))
       paths.push_back(entry->path().lexically_relative(root).string());
     entry.increment(error);
   }
@@ -36,10 +37,8 @@ std::vector<std::string> list_pictures(const fs::path& root, const std::string& 
 
 }  // namespace
 
-bool is_picture_name(const std::string& name) {
-  std::string end = fs::path(name).extension().string();
-  std::transform(end.begin(), end.end(), end.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+bool is_picture_ending(const std::string& ending) {
+  const std::string end = lower_case(ending);
   return end == ".jpg" || end == ".jpeg" || end == ".png";
 }
 

@@ -20,7 +20,7 @@ std::vector<std::string> list_classes(const std::filesystem::path& folder);
 std::vector<PictureFile> list_class_files(const std::filesystem::path& folder,
                                           const std::vector<std::string>& classes);
 
-/// Whether a file's name ends as that of a picture.
-bool is_picture_name(const std::string& name);
+/// Whether `ending`, with its dot and in any case, is that of a picture's file.
+bool is_picture_ending(const std::string& ending);
 
 }  // namespace muster::picture_sets

@@ -9,7 +9,9 @@
 
 #include "files/hash.hpp"
 #include "muster/error.hpp"
+#include "picture_sets/class_folders.hpp"
 #include "picture_sets/tar_members.hpp"
+#include "text/lower_case.hpp"
 #include "text/parse_number.hpp"
 #include "text/printable.hpp"
 
@@ -22,10 +24,7 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
   const std::size_t base = name.rfind('/') + 1;  // 0 without a slash
   const std::size_t dot = name.find('.', base);
   if (dot == std::string::npos || dot == base) return {};
-  std::string end = name.substr(dot);
-  std::transform(end.begin(), end.end(), end.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return {name.substr(0, dot), std::move(end)};
+  return {name.substr(0, dot), lower_case(name.substr(dot))};
 }
 
 class SampleReader {
@@ -38,7 +37,7 @@ class SampleReader {
     if (end.empty()) return;
     if (key != key_) finish();
     key_ = key;
-    if (end == ".jpg" || end == ".jpeg" || end == ".png") {
+    if (is_picture_ending(end)) {
       if (picture_) refuse("has two pictures");
       picture_ = member;
     } else if (end == ".cls") {

@@ -35,7 +35,7 @@ struct Summary {
   double tokens_per_second = 0, step_seconds = 0;  ///< medians over steps
   double exposed_share = 0;                        ///< share of the time in steps that waited for gradients
   double communication_seconds = 0;                ///< per step, while gradients were reduced; mean
-  double loading_share = 0;                        ///< share of the time in steps that waited for samples
+  double loading_share = 0;  ///< share of the time in steps that rank 0 waited for samples
   /// Images that were left out because they cannot be used, each with its reason.
   std::vector<std::string> left_out_images;
   double peak_flops = 0;      ///< measured, sum over ranks; 0: not measured

@@ -10,7 +10,6 @@
 #include "models/model_memory.hpp"
 #include "models/named_network.hpp"
 #include "muster/philox.hpp"
-#include "training/plane_data.hpp"
 
 namespace muster {
 namespace {
@@ -121,9 +120,6 @@ NetworkWorkload::NetworkWorkload(std::unique_ptr<const ImageData> data, const Se
       settings_(settings),
       network_(build_network(*data_, settings)),
       order_(data_->count(), settings.seed) {}
-
-NetworkWorkload::NetworkWorkload(data::LabelledSet data, const Settings& settings)
-    : NetworkWorkload(std::make_unique<PlaneData>(std::move(data)), settings) {}
 
 std::string NetworkWorkload::model_line() const {
   const models::ImageSize& images = network_.images();

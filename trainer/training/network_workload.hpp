@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/image_source.hpp"
 #include "models/image_network.hpp"
 #include "muster/sampler.hpp"
 #include "training/image_data.hpp"
@@ -21,7 +20,6 @@ class NetworkWorkload final : public Workload {
     std::uint64_t seed = 0;
   };
   NetworkWorkload(std::unique_ptr<const ImageData> data, const Settings& settings);
-  NetworkWorkload(data::LabelledSet data, const Settings& settings);
 
   std::string model_text() const override { return network_.text; }
   std::string model_line() const override;

@@ -6,15 +6,15 @@
 #include <array>
 #include <charconv>
 
+#include "text/lower_case.hpp"
+
 namespace muster::cli::bench {
 
 std::optional<std::size_t> parse_size(std::string_view text) {
   std::size_t number = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{}) return std::nullopt;
-  std::string unit(end, text.data() + text.size());
-  for (char& c : unit)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  std::string unit = lower_case({end, text.data() + text.size()});
   if (unit.ends_with("ib") && unit.size() == 3) unit.resize(1);
   unsigned shift = 0;
   if (unit == "k")

@@ -3,6 +3,7 @@
 #include "compute/cpu/bfloat16_convert.hpp"
 #include "compute/cpu/exponential.hpp"
 #include "compute/cpu/kernel_dispatch.hpp"
+#include "compute/cpu/residual_sum.hpp"
 
 namespace {
 
@@ -12,14 +13,7 @@ void rms_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, Re
   using Sum = Accurate<Real>;
   for (int row = begin; row < end; ++row) {
     const std::ptrdiff_t at = std::ptrdiff_t{row} * width;
-    const Real* from = x + at;
-    if (addend) {
-      const Real *left = x + at, *right = addend + at;
-      Real* to = sum + at;
-#pragma omp simd
-      for (int i = 0; i < width; ++i) store(to[i], widen(left[i]) + widen(right[i]));
-      from = to;
-    }
+    const Real* from = sum_residual(x, addend, sum, at, width);
     Sum squares = 0;
 #pragma omp simd reduction(+ : squares)
     for (int i = 0; i < width; ++i) squares += widen(from[i]) * widen(from[i]);

@@ -2,25 +2,14 @@
 // Compares losses and gradients in double with PyTorch's autograd; fixtures/torch_gradients.py wrote the
 // expected values.
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "content.hpp"
 #include "model_fixture.hpp"
 #include "models/conv_net.hpp"
 #include "models/mnist_cnn.hpp"
+#include "torch_fixture.hpp"
 
 using muster::compute::Token;
-
-namespace {
-
-constexpr double torch_bound = 1e-9;
-
-nlohmann::json torch_result(const std::string& name) {
-  return nlohmann::json::parse(content(std::filesystem::path(MUSTER_TRAINER_FIXTURES) / name));
-}
-
-}  // namespace
 
 TEST_CASE("GPT's loss and every gradient equal PyTorch's within 1e-9", "[torch]") {
   const auto expected = torch_result("torch_gpt.json");
@@ -35,20 +24,7 @@ TEST_CASE("GPT's loss and every gradient equal PyTorch's within 1e-9", "[torch]"
   }
   const double loss = model.loss_and_gradients(tokens.data(), targets.data(), batch, context, 1.0);
   CHECK(loss == Approx(expected.at("loss").get<double>()).epsilon(torch_bound));
-  const auto& table = model.tensors().table().tensors;
-  REQUIRE(expected.at("gradients").size() == table.size());
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const auto gradient = expected.at("gradients").at(table[i].name).get<std::vector<double>>();
-    CAPTURE(table[i].name);
-    REQUIRE(gradient.size() == table[i].count);
-    double difference = 0, size = 0;
-    for (std::size_t j = 0; j < gradient.size(); ++j) {
-      difference += std::pow(model.tensors().gradient(i)[j] - gradient[j], 2);
-      size += gradient[j] * gradient[j];
-    }
-    REQUIRE(size > 1e-12);
-    CHECK(std::sqrt(difference) <= torch_bound * std::sqrt(size));
-  }
+  check_gradients(model.tensors(), expected.at("gradients"));
 }
 
 TEST_CASE("mnist-cnn's loss and gradients with dropout equal PyTorch's within 1e-9", "[torch]") {

@@ -1,27 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the image networks with PyTorch; fixtures/torch_image_networks.py wrote the expected values.
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "content.hpp"
 #include "model_fixture.hpp"
 #include "models/conv_net.hpp"
 #include "models/mobilenet.hpp"
 #include "models/resnet.hpp"
 #include "optimizer/optimizer.hpp"
+#include "torch_fixture.hpp"
 
 using muster::compute::Token;
 using namespace muster::models;
 
 namespace {
-
-constexpr double network_bound = 1e-9;
-
-nlohmann::json expected_of(const std::string& name) {
-  return nlohmann::json::parse(
-      content(std::filesystem::path(MUSTER_TRAINER_FIXTURES) / ("torch_" + name + ".json")));
-}
 
 /// Number `index` of those that follow from a name, in [-0.5, 0.5), as in the script.
 double scattered(const std::string& name, std::uint64_t index) {
@@ -84,7 +76,7 @@ void check_gradient(const Tensor& tensor, const double* gradient, const std::vec
     squares += gradient[j] * gradient[j];
     probe += gradient[j] * scattered("probe", j);
   }
-  const double norm = expected.at(0), bound = network_bound * norm;
+  const double norm = expected.at(0), bound = torch_bound * norm;
   REQUIRE(norm > 1e-6);
   CHECK(std::abs(std::sqrt(squares) - norm) <= bound);
   CHECK(std::abs(probe - expected.at(1)) <= bound);
@@ -98,14 +90,14 @@ void check_gradient(const Tensor& tensor, const double* gradient, const std::vec
 TEST_CASE("image networks' losses, gradients and batch statistics equal PyTorch's within 1e-9", "[torch]") {
   const std::string name = GENERATE("resnet20", "resnet56", "resnet50", "mobilenet-v1");
   CAPTURE(name);
-  const auto expected = expected_of(name);
+  const auto expected = torch_result("torch_" + name + ".json");
   const int batch = expected.at("batch"), classes = expected.at("classes");
   const ImageSize size{expected.at("height"), expected.at("width"), 3};
   auto compute = test_compute<double>(2);
   ConvNet<double> model(network_of(name, classes, size), batch, compute);
   fill_scattered(model.tensors());
   const Samples<double> samples(batch, size, classes);
-  const auto close = [](double value) { return Approx(value).epsilon(network_bound); };
+  const auto close = [](double value) { return Approx(value).epsilon(torch_bound); };
   CHECK(model.loss(samples.images.data(), samples.labels.data(), batch).loss ==
         close(expected.at("validation").get<double>()));
   const double loss =
@@ -122,7 +114,7 @@ TEST_CASE("image networks' losses, gradients and batch statistics equal PyTorch'
 TEST_CASE("twenty steps of AdamW and SGD in float follow PyTorch's within 1e-4", "[torch]") {
   const bool adamw = GENERATE(true, false), use_dnnl = GENERATE(true, false);
   CAPTURE(adamw, use_dnnl);
-  const auto expected = expected_of("trajectory").at(adamw ? "adamw" : "sgd");
+  const auto expected = torch_result("torch_trajectory.json").at(adamw ? "adamw" : "sgd");
   const int batch = 16;
   const ImageSize size{16, 16, 3};
   auto compute = test_compute<float>(1, use_dnnl);

@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the Llama kind with transformers in double, and its training with PyTorch's AdamW in float;
 // fixtures/torch_llama.py wrote the expected values.
-#include <cmath>
-#include <nlohmann/json.hpp>
-
 #include "catch.hpp"
-#include "content.hpp"
 #include "model_fixture.hpp"
 #include "optimizer/optimizer.hpp"
+#include "torch_fixture.hpp"
 
 using muster::compute::Token;
 using namespace muster::models;
 
 namespace {
-
-constexpr double llama_bound = 1e-9;
-
-nlohmann::json expected_of_torch() {
-  return nlohmann::json::parse(content(std::filesystem::path(MUSTER_TRAINER_FIXTURES) / "torch_llama.json"));
-}
 
 /// The script's samples.
 struct LlamaSamples {
@@ -39,28 +30,15 @@ void check_llama_gradients(const GptConfig& config, const nlohmann::json& expect
   const LlamaSamples samples(batch, config);
   const double loss =
       model.loss_and_gradients(samples.tokens.data(), samples.targets.data(), batch, config.context, 1.0);
-  CHECK(loss == Approx(expected.at("loss").get<double>()).epsilon(llama_bound));
+  CHECK(loss == Approx(expected.at("loss").get<double>()).epsilon(torch_bound));
   CHECK(model.loss(samples.tokens.data(), samples.targets.data(), batch, config.context) == loss);
-  const auto& table = model.tensors().table().tensors;
-  REQUIRE(expected.at("gradients").size() == table.size());
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const auto gradient = expected.at("gradients").at(table[i].name).get<std::vector<double>>();
-    CAPTURE(table[i].name);
-    REQUIRE(gradient.size() == table[i].count);
-    double difference = 0, size = 0;
-    for (std::size_t j = 0; j < gradient.size(); ++j) {
-      difference += std::pow(model.tensors().gradient(i)[j] - gradient[j], 2);
-      size += gradient[j] * gradient[j];
-    }
-    REQUIRE(size > 1e-12);
-    CHECK(std::sqrt(difference) <= llama_bound * std::sqrt(size));
-  }
+  check_gradients(model.tensors(), expected.at("gradients"));
 }
 
 }  // namespace
 
 TEST_CASE("Llama's loss and every gradient equal transformers' within 1e-9", "[torch]") {
-  const auto expected = expected_of_torch();
+  const auto expected = torch_result("torch_llama.json");
   SECTION("an output layer of its own") {
     check_llama_gradients({2, 4, 16, 5, 11, LlamaConfig{2, 10, 100, 1e-5, false}}, expected.at("untied"));
   }
@@ -72,7 +50,7 @@ TEST_CASE("Llama's loss and every gradient equal transformers' within 1e-9", "[t
 TEST_CASE("twenty steps of AdamW on a Llama in float follow PyTorch's within 1e-4", "[torch]") {
   const bool use_dnnl = GENERATE(true, false);
   CAPTURE(use_dnnl);
-  const auto losses = expected_of_torch().at("losses").get<std::vector<double>>();
+  const auto losses = torch_result("torch_llama.json").at("losses").get<std::vector<double>>();
   REQUIRE(losses.size() == 20);
   const int batch = 4;
   const GptConfig config{2, 6, 48, 40, 61, LlamaConfig{3, 80, 100, 1e-5, false}};

@@ -9,6 +9,7 @@
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
 #include "training/network_workload.hpp"
+#include "training/plane_data.hpp"
 #include "training/replica.hpp"
 
 using namespace muster;
@@ -60,7 +61,7 @@ TEST_CASE("digits are drawn from a seed, all ten, in varying forms", "[digits]")
 
 TEST_CASE("each image occurs exactly once per epoch, over any number of ranks", "[images]") {
   const TemporaryFolder folder;
-  const NetworkWorkload workload(drawn_images(folder, 101, 7), mnist_settings);
+  const NetworkWorkload workload(std::make_unique<PlaneData>(drawn_images(folder, 101, 7)), mnist_settings);
   REQUIRE(workload.samples_per_epoch() == 101);
   const std::uint64_t batch = 12;
   std::vector<std::uint64_t> orders[2];
@@ -86,7 +87,7 @@ TEST_CASE("each image occurs exactly once per epoch, over any number of ranks", 
 
 TEST_CASE("validation counts every held-out image once over unequal shares", "[images]") {
   const TemporaryFolder folder;
-  const NetworkWorkload workload(drawn_images(folder, 20, 77), mnist_settings);
+  const NetworkWorkload workload(std::make_unique<PlaneData>(drawn_images(folder, 20, 77)), mnist_settings);
   auto compute = test_compute<float>();
   const auto model = workload.build(compute, 2, 0);
   model->tensors().initialize(1);
@@ -114,7 +115,7 @@ TEST_CASE("validation counts every held-out image once over unequal shares", "[i
 
 TEST_CASE("dropout and images depend on the sample's number, not on the rank or the batch", "[images]") {
   const TemporaryFolder folder;
-  const NetworkWorkload workload(drawn_images(folder, 20, 2), mnist_settings);
+  const NetworkWorkload workload(std::make_unique<PlaneData>(drawn_images(folder, 20, 2)), mnist_settings);
   auto compute = test_compute<float>();
   const auto several = workload.build(compute, 4, 0), one = workload.build(compute, 1, 0);
   several->tensors().initialize(1);
@@ -141,7 +142,7 @@ TEST_CASE("dropout and images depend on the sample's number, not on the rank or 
 
 TEST_CASE("images are normalized as in Horovod's example, and nothing is dropped in validation", "[images]") {
   const TemporaryFolder folder;
-  const NetworkWorkload workload(drawn_images(folder, 20, 1), mnist_settings);
+  const NetworkWorkload workload(std::make_unique<PlaneData>(drawn_images(folder, 20, 1)), mnist_settings);
   const auto set = data::ImageSet::read(folder.path(), 28, 10);
   auto compute = test_compute<float>();
   const auto model = workload.build(compute, 2, 0);
@@ -159,7 +160,7 @@ TEST_CASE("images are normalized as in Horovod's example, and nothing is dropped
 
 TEST_CASE("dropout zeroes half of the channels and half of the hidden units, independently", "[images]") {
   const TemporaryFolder folder;
-  const NetworkWorkload workload(drawn_images(folder, 20, 1), mnist_settings);
+  const NetworkWorkload workload(std::make_unique<PlaneData>(drawn_images(folder, 20, 1)), mnist_settings);
   auto compute = test_compute<float>();
   const auto model = workload.build(compute, 1, 0);
   model->tensors().initialize(1);
@@ -186,7 +187,8 @@ TEST_CASE("dropout zeroes half of the channels and half of the hidden units, ind
 
 TEST_CASE("the network learns to read synthetic digits that it was not trained on", "[images]") {
   const TemporaryFolder folder;
-  const NetworkWorkload workload(drawn_images(folder, 1000, 200), mnist_settings);
+  const NetworkWorkload workload(std::make_unique<PlaneData>(drawn_images(folder, 1000, 200)),
+                                 mnist_settings);
   Job job = Job::join({.device = Device::cpu});
   auto float_compute = test_compute<float>();
   auto bfloat16_compute = test_compute<bfloat16>();

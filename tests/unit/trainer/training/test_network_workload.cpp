@@ -9,6 +9,7 @@
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
 #include "training/network_workload.hpp"
+#include "training/plane_data.hpp"
 #include "training/replica.hpp"
 #include "training/sample_images.hpp"
 
@@ -39,7 +40,8 @@ data::LabelledSet drawn_shapes(const TemporaryFolder& folder, std::uint64_t trai
 
 NetworkWorkload small_workload(const TemporaryFolder& folder, std::uint64_t training, std::uint64_t held_out,
                                bool augment = true) {
-  return NetworkWorkload(drawn_shapes(folder, training, held_out), {"resnet20", 1, 8, augment, 5});
+  return NetworkWorkload(std::make_unique<PlaneData>(drawn_shapes(folder, training, held_out)),
+                         {"resnet20", 1, 8, augment, 5});
 }
 
 }  // namespace
@@ -178,7 +180,8 @@ TEST_CASE("the gradient's norm is that of the trained tensors, without statistic
 
 TEST_CASE("a residual network learns to tell shapes that it was not trained on", "[networks]") {
   const TemporaryFolder folder;
-  const NetworkWorkload workload(drawn_shapes(folder, 600, 200), {"resnet20", 1, 16, true, 5});
+  const NetworkWorkload workload(std::make_unique<PlaneData>(drawn_shapes(folder, 600, 200)),
+                                 {"resnet20", 1, 16, true, 5});
   Job job = Job::join({.device = Device::cpu});
   auto float_compute = test_compute<float>(2);
   auto bfloat16_compute = test_compute<bfloat16>(2);
