@@ -36,10 +36,8 @@ constexpr const char* style_sheet =
     ".edge{fill:none;stroke:#3e4c59;stroke-width:4}.link{fill:none;stroke-width:2.4}\n"
     ".hatch{fill:none;stroke:#ffffff;stroke-width:1.6;stroke-opacity:.6}.dot{fill:#ffffff;fill-opacity:.7}\n";
 
-std::string joined(const Tasks& tasks) { return fold_numbers(tasks); }
-
 std::string describe_tasks(const Tasks& tasks) {
-  return tasks.empty() ? "no task" : (tasks.size() == 1 ? "task " : "tasks ") + joined(tasks);
+  return tasks.empty() ? "no task" : (tasks.size() == 1 ? "task " : "tasks ") + fold_numbers(tasks);
 }
 
 /// The tasks of each CPU, domain, GPU and NIC.
