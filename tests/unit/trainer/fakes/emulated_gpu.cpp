@@ -35,7 +35,6 @@ class Copies {
   void reset() {
     groups_.resize(1);
     groups_[0].clear();
-    agent_.reset();
     committed_ = waited_ = 0;
   }
   void enqueue(const Copy& copy) {
@@ -83,8 +82,12 @@ struct Thread {
   std::size_t fences = 0;  ///< that it has passed
 };
 
-Fibre scheduler;                               // the stack of launch()
-std::vector<std::unique_ptr<Thread>> threads;  // reused by later launches
+Fibre scheduler;  // the stack of launch()
+// Used again by later blocks and launches. With one set a thread would be ordered after that of the block
+// before, so blocks take turns with two where races matter: a new thread of ThreadSanitizer takes more than a
+// millisecond.
+std::array<std::vector<std::unique_ptr<Thread>>, finds_races ? 2 : 1> thread_sets;
+std::size_t set_in_use = 0;
 Thread* current = nullptr;
 std::array<int, 32> lanes_waiting{};  // by warp: lanes that wait for the others
 std::size_t thread_count = 0;
@@ -95,12 +98,13 @@ const char* launch_error = nullptr;  // of a warp
 // What is released to: only the addresses count.
 std::array<char, 4> barriers;
 std::array<std::array<char, 4>, 32> warp_fences;
-char block_ends;
+char block_begins, block_ends;
 std::size_t barriers_passed = 0;
 
 void run_thread() {
   current->fibre.finish_switch();
   for (;;) {  // one thread of each block
+    acquire(&block_begins);
     (*body)();
     release(&block_ends);
     current->state = State::done;
@@ -114,8 +118,7 @@ void prepare(Thread& thread, unsigned number) {
   thread.state = State::ready;
   thread.copies.reset();
   thread.fences = 0;
-  // Without a new fibre, a thread would be ordered after that of the block before.
-  if (finds_races || was_interrupted || !thread.fibre.is_prepared()) thread.fibre.prepare(run_thread);
+  if (was_interrupted || !thread.fibre.is_prepared()) thread.fibre.prepare(run_thread);
 }
 
 void run(Thread& thread) {
@@ -129,23 +132,29 @@ void wait(State state) {
   Fibre::switch_fibre(current->fibre, scheduler);
 }
 
+Thread& thread_at(std::size_t number) { return *thread_sets[set_in_use][number]; }
+
 /// Releases all threads if all wait at the barrier.
 bool release_barrier() {
   for (std::size_t i = 0; i < thread_count; ++i) {
-    if (threads[i]->state != State::at_barrier) return false;
+    if (thread_at(i).state != State::at_barrier) return false;
   }
-  for (std::size_t i = 0; i < thread_count; ++i) threads[i]->state = State::ready;
+  for (std::size_t i = 0; i < thread_count; ++i) thread_at(i).state = State::ready;
   ++barriers_passed;
   return true;
 }
 
 void run_block(bool reverse_order) {
   lanes_waiting = {};
-  for (unsigned i = 0; i < thread_count; ++i) prepare(*threads[i], i);
+  set_in_use = (set_in_use + 1) % thread_sets.size();
+  auto& threads = thread_sets[set_in_use];
+  while (threads.size() < thread_count) threads.push_back(std::make_unique<Thread>());
+  release(&block_begins);
+  for (unsigned i = 0; i < thread_count; ++i) prepare(thread_at(i), i);
   for (;;) {
     bool ran = false;
     for (std::size_t i = 0; i < thread_count; ++i) {
-      Thread& thread = *threads[reverse_order ? thread_count - 1 - i : i];
+      Thread& thread = thread_at(reverse_order ? thread_count - 1 - i : i);
       if (thread.state != State::ready) continue;
       run(thread);
       if (launch_error != nullptr) throw std::logic_error(std::exchange(launch_error, nullptr));
@@ -153,7 +162,7 @@ void run_block(bool reverse_order) {
     }
     if (ran || release_barrier()) continue;
     for (std::size_t i = 0; i < thread_count; ++i) {
-      if (threads[i]->state != State::done)
+      if (thread_at(i).state != State::done)
         throw std::logic_error("thread " + std::to_string(i) + " waits for others that never come");
     }
     return;
@@ -184,7 +193,6 @@ void launch(const Launch& launch, const std::function<void()>& thread) {
   if (launch.threads == 0 || launch.threads > 1024 || launch.threads % 32 != 0)
     throw std::logic_error("a block has whole warps and at most 1024 threads");
   thread_count = launch.threads;
-  while (threads.size() < thread_count) threads.push_back(std::make_unique<Thread>());
   body = &thread;
   gridDim = launch.grid;
   blockDim = {launch.threads, 1, 1};
@@ -216,13 +224,13 @@ void run_on_warp(void* argument, WarpFunction function) {
   lanes_waiting[warp] = 0;
   Lanes lanes{};
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    const Thread& lane = *threads[warp * 32 + i];
+    const Thread& lane = thread_at(warp * 32 + i);
     if (lane.function != function) launch_error = "lanes of a warp wait for different things";
     lanes[i] = lane.posted;
   }
   if (launch_error != nullptr) return wait(State::in_warp);
   function(lanes);
-  for (std::size_t i = 0; i < lanes.size(); ++i) threads[warp * 32 + i]->state = State::ready;
+  for (std::size_t i = 0; i < lanes.size(); ++i) thread_at(warp * 32 + i).state = State::ready;
 }
 
 void sync_warp() {

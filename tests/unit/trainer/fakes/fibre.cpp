@@ -81,11 +81,8 @@ void Fibre::switch_fibre(Fibre& from, Fibre& to) {
 
 void Fibre::finish_switch() {}
 
-Agent::~Agent() { reset(); }
-
-void Agent::reset() {
+Agent::~Agent() {
   if (sanitizer_ != nullptr) __tsan_destroy_fiber(sanitizer_);
-  sanitizer_ = nullptr;
 }
 
 void* Agent::enter() {
@@ -129,7 +126,6 @@ void Fibre::switch_fibre(Fibre& from, Fibre& to) {
 }
 
 Agent::~Agent() = default;
-void Agent::reset() {}
 void* Agent::enter() { return nullptr; }
 void Agent::leave(void*) {}
 void release(void*) {}

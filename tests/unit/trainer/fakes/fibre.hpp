@@ -54,8 +54,6 @@ class Agent {
     act();
     leave(caller);
   }
-  /// Forgets what it did.
-  void reset();
 
  private:
   void* enter();
