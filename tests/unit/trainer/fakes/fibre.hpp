@@ -5,7 +5,6 @@
 
 #include <ucontext.h>
 
-#include <csetjmp>
 #include <cstddef>
 
 namespace fake_gpu {
@@ -38,7 +37,7 @@ class Fibre {
 
   unsigned char* stack_ = nullptr;
   ucontext_t start_{};
-  jmp_buf at_{};
+  void* at_[5]{};  // of __builtin_setjmp()
   bool started_ = false;
   void* sanitizer_ = nullptr;
 };
