@@ -26,9 +26,9 @@ right() { grep -o 'over [0-9]* images, .* right ([0-9]*)' "$folder/log" || fail 
 last=checkpoints/step-00000006/tensors.safetensors
 same() { cmp "$folder/$1/$last" "$folder/$2/$last" || fail "$2 has other bits than $1"; }
 
-for model in mobilenet-v1 resnet50; do
+for model in mobilenet-v1 resnet20; do
   options=(--deterministic --chunk 4)
-  [ $model = resnet50 ] || options+=(--width-multiplier 0.25)
+  [ $model = resnet20 ] || options+=(--width-multiplier 0.25)
   run 1 $model-1 $model "${options[@]}"
   right > "$folder/right-1"
   run 2 $model-2 $model "${options[@]}" --data-threads 3
@@ -41,6 +41,9 @@ for model in mobilenet-v1 resnet50; do
   grep -q 'resuming .*step-00000003' "$folder/log" || fail "$model did not go on from step 3"
   same $model-1 $model-resumed
 done
+# The largest network, which takes seconds a step.
+run 2 resnet50 resnet50 --batch 2 --steps 1 --warmup 0 --checkpoint-every 0
+grep -q "parameters identical on 2 ranks" "$folder/log" || fail "no line about resnet50's identical parameters on 2 ranks"
 # Two epochs and a half: each damaged picture was met on one of the ranks, and is in the list once.
 run 2 skipped mobilenet-v1 --width-multiplier 0.25 --steps 12
 python3 - "$folder/skipped/summary.json" << 'END' || fail "the summary of a run that skipped pictures"
