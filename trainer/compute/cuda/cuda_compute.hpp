@@ -18,13 +18,13 @@ namespace muster::compute::cuda {
 
 /// A model's arithmetic on this process's GPU, in bfloat16 with float sums: matrix products by cuBLASLt,
 /// convolutions and batch normalization by cuDNN, everything else by our own kernels. Calls enqueue their
-/// work and return. Only these wait: loss(), outcome(), sum_of_squares(), the memory's copies, and calls that
-/// need more scratch memory than before, as in the first step. No sum is formed by atomics: equal calls on
-/// equal GPUs give equal bits.
+/// work and return. Only these wait: loss(), outcome(), sum_of_squares(), the memory's copies,
+/// count_correct() and send() of images(), and calls that need more scratch memory than before, as in the
+/// first step. No sum is formed by atomics: equal calls on equal GPUs give equal bits.
 ///
 /// Heads are 64 wide. Row widths are multiples of 8, and at most 2048 for LayerNorm.
-/// @throws Error(ErrorCode::device) with CUDA's or cuBLASLt's reason; Error(ErrorCode::usage) for other
-/// geometries.
+/// @throws Error(ErrorCode::device) with CUDA's, cuBLASLt's or cuDNN's reason; Error(ErrorCode::usage) for
+/// other geometries.
 class CudaCompute final : public Compute<bfloat16> {
  public:
   struct Options {

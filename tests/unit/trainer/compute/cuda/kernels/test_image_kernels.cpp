@@ -10,9 +10,12 @@ using namespace fake_gpu;
 using namespace muster::compute::cuda;
 using muster::compute::PoolShape;
 
+static_assert(sizes::element_threads == element_threads);
+
 namespace {
 
-const Launch two_blocks{{2}, element_threads, warps_bytes};
+/// Fewer threads than on a GPU: the race finder takes a millisecond for each.
+const Launch two_blocks{{2}, 64, warps_bytes};
 
 struct CpuImages {
   muster::compute::cpu::CpuCompute<double> compute{{1, false, nullptr}};
@@ -85,8 +88,7 @@ TEST_CASE("dropout's factors, biases and their gradients", "[gpu kernels]") {
   auto biased = x;
   run(muster_add_bias, two_blocks, count, channels, bias.data(), biased);
   std::vector<float> sums(channels);
-  run(muster_channel_sums, {{channels}, element_threads, warps_bytes}, count / channels, channels,
-      d_out.data(), sums);
+  run(muster_channel_sums, {{channels}, 64, warps_bytes}, count / channels, channels, d_out.data(), sums);
   std::vector<double> exact_sums(channels);
   for (std::size_t i = 0; i < count; ++i) {
     expected[i] = exact(x[i]) + exact(bias[i % channels]);
@@ -175,7 +177,7 @@ TEST_CASE("correct rows are counted, the first of equal logits", "[gpu kernels]"
   std::vector<std::uint16_t> targets(rows);
   for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<std::uint16_t>(i % 3);
   double found = 0;
-  run(muster_count_correct, {{1}, element_threads, warps_bytes}, rows, classes, logits.data(), targets.data(),
+  run(muster_count_correct, {{1}, 64, warps_bytes}, rows, classes, logits.data(), targets.data(),
       std::span(&found, 1));
   const auto expected = cpu.images.count_correct(exact(logits).data(), targets.data(), rows, classes);
   CHECK(found == static_cast<double>(expected));
