@@ -122,6 +122,9 @@ class UpdateCompute {
   /// instruction set. `rounded`, unless null, gets the new parameters rounded as round() does.
   virtual void adamw(const AdamwStep& step, Real* parameter, const Real* gradient, Real* moment1,
                      Real* moment2, bfloat16* rounded, std::size_t count) = 0;
+  /// Moves statistics of the batches, as running means, towards those of this step: statistic = (1 -
+  /// momentum) * statistic + momentum * batch; on an asynchronous device only if decide() allowed an update.
+  virtual void move_statistics(Real* statistic, const Real* batch, std::size_t count, double momentum);
   /// Rounds to the nearest bfloat16, ties to even; NaN stays NaN.
   virtual void round(const Real* parameter, bfloat16* rounded, std::size_t count) = 0;
 

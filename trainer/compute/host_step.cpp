@@ -47,6 +47,13 @@ StepOutcome UpdateCompute<Real>::outcome() {
   return step_;
 }
 
+template <typename Real>
+void UpdateCompute<Real>::move_statistics(Real* statistic, const Real* batch, std::size_t count,
+                                          double momentum) {
+  for (std::size_t i = 0; i < count; ++i)
+    statistic[i] = Real(1 - momentum) * statistic[i] + Real(momentum) * batch[i];
+}
+
 template class UpdateCompute<float>;
 template class UpdateCompute<double>;
 

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 
 #include "compute/precision.hpp"
 #include "compute/token.hpp"
@@ -38,9 +40,33 @@ struct PoolShape {
   int out_width() const { return (width + 2 * padding - window) / stride + 1; }
 };
 
+/// A batch normalization of x [batch, pixels, channels] (Ioffe and Szegedy, arXiv 1502.03167): out = (x -
+/// mean) * rstd
+/// * gain + bias (+ addend, unless null), then ReLU if `relu`, with PyTorch's epsilon 1e-5.
+template <typename Real>
+struct BatchNorm {
+  using Sum = Accurate<Real>;
+  /// Adds values over all ranks, in place.
+  using AllReduce = std::function<void(std::span<double>)>;
+
+  int batch = 0, pixels = 0, channels = 0;
+  const Real* x = nullptr;
+  const Sum *gain = nullptr, *bias = nullptr;
+  const Real* addend = nullptr;
+  bool relu = false;
+  Real* out = nullptr;
+  Sum *mean = nullptr, *rstd = nullptr;  ///< of the batch: written forward and read backward
+  /// Not null: statistics are those of all ranks' batches together, which every rank has to compute then.
+  const AllReduce* all_reduce = nullptr;
+
+  std::size_t rows() const { return static_cast<std::size_t>(batch) * static_cast<std::size_t>(pixels); }
+};
+
+inline constexpr double batch_norm_epsilon = 1e-5;
+
 /// The operations of image models beside matrix products, on one device. Images are [batch, height, width,
 /// channels], "rows" are the pixels of all images. A ReLU leaves NaN as it is, so that it shows in the loss.
-/// Not thread-safe.
+/// A call returns when its result may be used by the next call. Not thread-safe.
 template <typename Real>
 class ImageCompute {
  public:
@@ -57,21 +83,15 @@ class ImageCompute {
   virtual void convolve_backward_weight(const ConvolutionShape& shape, const Real* images, const Real* d_out,
                                         Sum* d_weight, Sum* d_bias) = 0;
 
-  /// Per channel of x [rows, channels]: the mean and the sum of squared differences from it.
-  virtual void batch_moments(std::size_t rows, int channels, const Real* x, double* mean,
-                             double* squares) = 0;
-  /// out = scale * x + shift (+ addend, unless null), then ReLU if `relu`; scale and shift per channel.
-  virtual void scale_and_shift(std::size_t rows, int channels, const Real* x, const Sum* scale,
-                               const Sum* shift, const Real* addend, bool relu, Real* out) = 0;
-  /// The sums that the gradient of a batch normalization needs. With g = d_out + d_also (if not null), zero
-  /// where `out` (if not null: after a ReLU) is not positive, per channel: sum of g, and dot = the sum of g *
-  /// (x - mean). Overwrites d_out with g.
-  virtual void batch_gradient_sums(std::size_t rows, int channels, const Real* x, const Sum* mean,
-                                   const Real* out, Real* d_out, const Real* d_also, double* sum,
-                                   double* dot) = 0;
-  /// d_x = by_g * g + by_x * (x - mean) + constant, all four factors per channel. d_x may be g.
-  virtual void batch_gradient(std::size_t rows, int channels, const Real* x, const Real* g, const Sum* mean,
-                              const Sum* by_g, const Sum* by_x, const Sum* constant, Real* d_x) = 0;
+  /// With the batch's statistics. batch_mean and batch_variance get `share`, at most 1, times its mean and
+  /// its unbiased variance.
+  virtual void normalize(const BatchNorm<Real>& norm, Sum* batch_mean, Sum* batch_variance, double share) = 0;
+  /// With these statistics instead.
+  virtual void normalize_by(const BatchNorm<Real>& norm, const Sum* mean, const Sum* variance) = 0;
+  /// d_out + d_also (if not null) is the gradient of `out`. d_out becomes that of the addend, unless it is
+  /// d_x. Overwrites d_x, d_gain and d_bias; these two are this rank's own part. May overwrite norm.out.
+  virtual void normalize_backward(const BatchNorm<Real>& norm, Real* d_out, const Real* d_also, Real* d_x,
+                                  Sum* d_gain, Sum* d_bias) = 0;
 
   /// The largest of each window, the first of equal ones; NaN counts as largest. `places`, of out's size,
   /// gets its place in the window, row by row.
@@ -101,8 +121,14 @@ class ImageCompute {
                                  const Real* d_out, Real* d_images) = 0;
   /// to += from.
   virtual void add(const Real* from, Real* to, std::size_t count) = 0;
-  /// The number of rows whose largest logit (the first of equal ones) is the target's.
+  /// The number of rows whose largest logit (the first of equal ones) is the target's. Waits.
   virtual std::int64_t count_correct(const Real* logits, const Token* targets, int rows, int classes) = 0;
+  /// Compute::compute_cross_entropy() of logits [rows, classes], without padding.
+  virtual void compute_cross_entropy(Real* logits, const Token* targets, int rows, int classes,
+                                     Sum gradient_scale) = 0;
+  /// An array of the host as the operations may read it until the next call. The host may change its own
+  /// then, unless it is what is returned. `most`: elements that a later call may send.
+  virtual const Real* send(const Real* host, std::size_t count, std::size_t most) = 0;
 };
 
 }  // namespace muster::compute

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "compute/arena.hpp"
@@ -14,7 +13,8 @@
 
 namespace muster::models {
 
-/// Computes an ImageNetwork. Images and all outputs are [batch, height, width, channels]. Not thread-safe.
+/// Computes an ImageNetwork on one device. Images and all outputs are [batch, height, width, channels]. Not
+/// thread-safe.
 ///
 /// Batch normalization (Ioffe and Szegedy, arXiv 1502.03167) uses the statistics of the given batch in
 /// loss_and_gradients() and the running ones in loss(), with PyTorch's epsilon 1e-5. The gradient of a
@@ -34,11 +34,11 @@ class ConvNet {
   int max_batch() const noexcept { return max_batch_; }
   /// Bytes of parameters, gradients and activations.
   std::size_t bytes() const noexcept {
-    return tensors_.bytes() + activations_.size() * sizeof(Real) + places_memory_.size();
+    return tensors_.bytes() + activations_.size() * sizeof(Real) + statistics_.size() * sizeof(Sum) +
+           places_memory_.size();
   }
 
-  /// Adds values over all ranks, in place.
-  using AllReduce = std::function<void(std::span<double>)>;
+  using AllReduce = typename compute::BatchNorm<Real>::AllReduce;
   /// From now on batch statistics are those of all ranks' batches together. Every rank has to call
   /// loss_and_gradients() then.
   void synchronize_batch_norm(AllReduce all_reduce) { all_reduce_ = std::move(all_reduce); }
@@ -49,33 +49,31 @@ class ConvNet {
   };
   /// Factors of each dropout of the network, [batch, channels]: 0 or 2, for example. Empty: no dropout.
   using Dropout = std::vector<const Real*>;
-  /// labels: [batch], below the number of classes.
+  /// Images, and factors of dropout, are memory of the device. labels: [batch], below the number of classes.
   Result loss(const Real* images, const compute::Token* labels, int batch);
   /// Called with a tensor's number in the table as soon as its gradient is complete.
   using Ready = std::function<void(std::size_t tensor)>;
-  /// Like loss() in training, and overwrites the gradients with gradient_scale * d sum / d parameters.
+  /// Overwrites the gradients with gradient_scale * d sum / d parameters. compute.loss() then returns the
+  /// loss in training.
+  void gradients(const Real* images, const compute::Token* labels, int batch, const Dropout& dropout,
+                 Sum gradient_scale, const Ready& ready);
+  /// Like gradients(), and returns the result, which waits for an asynchronous device.
   Result loss_and_gradients(
       const Real* images, const compute::Token* labels, int batch, const Dropout& dropout, Sum gradient_scale,
       const Ready& ready = [](std::size_t) {});
 
  private:
-  /// What the backward pass of a batch normalization needs from the forward pass.
-  struct Normalized {
-    std::vector<Sum> mean;
-    std::vector<double> rstd;  ///< 1 / sqrt(variance + epsilon)
-    double count = 0;          ///< rows of all ranks
-  };
-
-  Result classify(const compute::Token* labels, Sum gradient_scale);
   void forward(const Real* images, int batch, bool training, Sum gradient_scale);
   void forward(std::size_t number, bool training, Sum gradient_scale);
   void normalize(std::size_t number, bool training, Sum gradient_scale);
-  void batch_statistics(std::size_t number, Sum gradient_scale);
-  void running_statistics(std::size_t number);
-  void linear(const Layer& layer, Real* out);
-  void backward(const Ready& ready);
+  /// A linear layer as well: a convolution of one pixel.
+  void convolve(const Layer& layer, Real* out);
+  std::int64_t count_correct(const compute::Token* labels);
+  void backward(const compute::Token* labels, Sum gradient_scale, const Ready& ready);
   void backward(std::size_t number, const Ready& ready);
+  void backward_convolution(const Layer& layer, const Real* d_out, Real* d_input, const Ready& ready);
   void backward_norm(std::size_t number, Real* d_out, const Real* d_also, Real* d_input, const Ready& ready);
+  compute::BatchNorm<Real> batch_norm(std::size_t number);
   const Real* dropout_of(const Layer& layer) const {
     return layer.dropout < 0 || dropout_.empty() ? nullptr
                                                  : dropout_[static_cast<std::size_t>(layer.dropout)];
@@ -95,10 +93,9 @@ class ConvNet {
   compute::Arena<std::uint8_t> places_memory_;
   std::vector<std::uint8_t*> places_;  ///< of max pooling's largest pixels, for each layer
   Dropout dropout_;
-  std::vector<Normalized> normalized_;  ///< for each layer
+  compute::Arena<Sum> statistics_;
+  std::vector<Sum*> means_, rstds_;  ///< of batch normalizations, for each layer
   AllReduce all_reduce_;
-  std::vector<double> sums_;               ///< [count, first sum, second sum] of a layer's channels
-  std::vector<Sum> scale_, shift_, by_x_;  ///< factors of a layer's channels
 };
 
 }  // namespace muster::models

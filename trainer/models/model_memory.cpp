@@ -72,17 +72,19 @@ MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std:
 
 MemorySegments conv_net_memory(const ImageNetwork& network, std::uint64_t max_batch, std::size_t real_bytes,
                                std::size_t extra) {
-  const Blocks reals(real_bytes);
-  std::uint64_t outputs = 0, gradients = 0, places = 0;
+  const Blocks reals(real_bytes), sums(accurate_bytes(real_bytes));
+  std::uint64_t outputs = 0, gradients = 0, places = 0, statistics = 0;
   for (std::size_t i = 1; i < network.layers.size(); ++i) {
     const std::uint64_t elements = max_batch * network.layers[i].out.elements();
     outputs += reals(elements);
     if (network.layers[i].kind == LayerKind::max_pool) places += Blocks(1)(elements);
+    if (network.layers[i].kind == LayerKind::batch_norm)
+      statistics += sums(static_cast<std::uint64_t>(network.layers[i].out.channels), 2);
   }
   for (const std::size_t elements : GradientPlan(network).buffers) gradients += reals(max_batch * elements);
   MemorySegments segments;
   add_tensors(segments, network.table, real_bytes, extra);
-  add_activations(segments, "layer outputs", outputs + places);
+  add_activations(segments, "layer outputs", outputs + places + statistics);
   add_activations(segments, "activation gradients", gradients);
   return segments;
 }

@@ -58,14 +58,11 @@ void ModelTensors<Real>::round_parameters(compute::UpdateCompute<Real>& compute)
 }
 
 template <typename Real>
-void ModelTensors<Real>::update_statistics() {
-  for (std::size_t i = 0; i < table_.tensors.size(); ++i) {
-    if (table_.tensors[i].is_trained) continue;
-    Real* statistic = parameter(i);
-    const Real* batch = gradient(i);
-    for (std::size_t j = 0; j < table_.tensors[i].count; ++j)
-      statistic[j] = Real(1 - statistic_momentum) * statistic[j] + Real(statistic_momentum) * batch[j];
-  }
+void ModelTensors<Real>::update_statistics(compute::UpdateCompute<Real>& compute) {
+  const std::size_t count = table_.arena_size - table_.trained_size;
+  if (count == 0) return;
+  compute.move_statistics(parameters_.span().last(count).data(), gradients().last(count).data(), count,
+                          statistic_momentum);
 }
 
 template <typename Real>

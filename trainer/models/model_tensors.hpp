@@ -53,8 +53,8 @@ class ModelTensors {
   /// round_parameters() afterwards.
   void initialize(std::uint64_t seed);
   /// Moves every statistic towards its gradient, which must be the sum over all chunks and ranks: statistic =
-  /// 0.9 statistic + 0.1 gradient. On host memory only.
-  void update_statistics();
+  /// 0.9 statistic + 0.1 gradient.
+  void update_statistics(compute::UpdateCompute<Real>& compute);
   /// Updates the rounded parameters, if they are kept.
   void round_parameters(compute::UpdateCompute<Real>& compute);
 

@@ -10,6 +10,7 @@
 
 #include "compute/autotuner.hpp"
 #include "files/output_file.hpp"
+#include "models/named_network.hpp"
 #include "text/plural.hpp"
 
 namespace muster {
@@ -51,8 +52,10 @@ void autotune(const Options& options, RunParts& parts, bool resumed, Communicato
   std::string& results = parts.state.autotune;
   const bool finished = parts.state.step >= options.steps;
   if (finished) return;
-  compute::Autotuner* const tuner =
-      options.autotune && !options.deterministic ? parts.compute->autotuner() : nullptr;
+  // cuDNN chooses its own algorithms, and networks on images have no other products.
+  const bool tunes =
+      options.autotune && !options.deterministic && !models::is_image_network(options.model_name);
+  compute::Autotuner* const tuner = tunes ? parts.compute->autotuner() : nullptr;
   if (tuner == nullptr) {
     if (!results.empty())
       fmt::print(

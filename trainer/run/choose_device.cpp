@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "compute/cuda/open_device.hpp"
+#include "models/named_network.hpp"
 #include "muster/error.hpp"
 
 namespace muster {
@@ -14,9 +15,11 @@ constexpr int head_width = 64, max_width = 2048;
 std::string no_gpu_reason(const Options& o) {
   if (!compute::cuda::has_kernels())
     return "this muster-train was built without nvcc, so without kernels for a GPU";
-  if (!models::gpt_preset(o.model_name)) return "the GPU trains GPTs only, and not " + o.model_name;
   if (o.dtype == "fp32" && o.origins.contains("dtype"))
     return "the GPU computes in bf16, and not in --dtype=fp32";
+  if (models::is_image_network(o.model_name))
+    return o.sync_batch_norm ? "the GPU has no batch normalization over all ranks, so no --sync-batch-norm"
+                             : "";
   if (o.model.width != o.model.heads * head_width) {
     return fmt::format("the GPU's attention heads are {} wide, and {} of --width {} are {}", head_width,
                        o.model.heads, o.model.width, o.model.width / o.model.heads);

@@ -13,6 +13,7 @@
 #include "files/hash.hpp"
 #include "machine/measure_peak_flops.hpp"
 #include "machine/threads.hpp"
+#include "models/named_network.hpp"
 #include "run/check_memory.hpp"
 #include "text/plural.hpp"
 #include "training/memory_estimate.hpp"
@@ -45,7 +46,7 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
           .sync_batch_norm = options.sync_batch_norm};
 }
 
-compute::cuda::OpenedGpu open_gpu(const Job& job, CollectiveErrors& errors) {
+compute::cuda::OpenedGpu open_gpu(const Options& options, const Job& job, CollectiveErrors& errors) {
   const auto differ = errors.differing_ranks(job.on_gpu() ? 1 : 0);
   errors.run_on_rank0([&] {
     if (differ.empty()) return;
@@ -56,7 +57,7 @@ compute::cuda::OpenedGpu open_gpu(const Job& job, CollectiveErrors& errors) {
   });
   compute::cuda::OpenedGpu gpu;
   errors.run_on_all([&] {
-    if (job.on_gpu()) gpu = compute::cuda::open_gpu();
+    if (job.on_gpu()) gpu = compute::cuda::open_gpu(models::is_image_network(options.model_name));
   });
   return gpu;
 }
@@ -205,7 +206,7 @@ void print_memory_estimate(const RunParts& parts) {
 RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, CollectiveErrors& errors) {
   RunParts parts;
   const auto settings = replica_settings(options, job.on_gpu());
-  compute::cuda::OpenedGpu gpu = open_gpu(job, errors);
+  compute::cuda::OpenedGpu gpu = open_gpu(options, job, errors);
   std::unique_ptr<weights::WeightSource> weights;
   errors.run_on_all([&] {
     if (!options.init_from.empty()) weights = weights::open_weights(options.init_from);

@@ -37,18 +37,20 @@ class NetworkModel final : public Model {
       : workload_(workload),
         net_(workload.network(), static_cast<int>(std::max(max_samples, least_validation_batch)), compute,
              extra),
+        images_(*compute.images()),
         loader_(workload.make_loader<Real>(compute.threads())),
-        pixels_(static_cast<std::size_t>(net_.max_batch()) * workload.network().images().elements()),
         labels_(static_cast<std::size_t>(net_.max_batch())) {
-    for (const int channels : workload.network().dropout)
-      dropout_.emplace_back(static_cast<std::size_t>(net_.max_batch()) * static_cast<std::size_t>(channels));
+    const auto max_batch = static_cast<std::size_t>(net_.max_batch());
+    for (const int channels : workload.network().dropout) {
+      dropout_.push_back(pixels_);
+      pixels_ += compute::aligned_count<Real>(max_batch * static_cast<std::size_t>(channels));
+    }
+    inputs_.resize(pixels_ + max_batch * workload.network().images().elements());
   }
 
   models::ModelTensors<float>& tensors() noexcept override { return net_.tensors(); }
   std::size_t bytes() const noexcept override {
-    std::size_t reals = pixels_.size();
-    for (const auto& factors : dropout_) reals += factors.size();
-    return net_.bytes() + reals * sizeof(Real) + labels_.size() * sizeof(compute::Token);
+    return net_.bytes() + inputs_.size() * sizeof(Real) + labels_.size() * sizeof(compute::Token);
   }
 
   void prefetch(std::span<const Share> samples) override { loader_->prefetch(samples); }
@@ -57,21 +59,22 @@ class NetworkModel final : public Model {
   void load_samples(std::uint64_t first, std::uint64_t count) override {
     count_ = count;
     const std::uint64_t seed = workload_.settings().seed;
-    loader_->load(first, count, pixels_.data(), labels_.data());
+    loader_->load(first, count, pixels(), labels_.data());
     for (std::uint64_t i = 0; i < count; ++i) {
       for (std::size_t layer = 0; layer < dropout_.size(); ++layer) {
         const int channels = workload_.network().dropout[layer];
         draw_dropout(seed, dropout_stream + layer, first + i, channels,
-                     dropout_[layer].data() + i * static_cast<std::uint64_t>(channels));
+                     &inputs_[dropout_[layer] + i * static_cast<std::uint64_t>(channels)]);
       }
     }
   }
 
   void gradients(float gradient_scale, const Ready& ready) override {
+    const Real* const inputs = send_inputs(count_);
     typename models::ConvNet<Real>::Dropout dropout;
-    for (const auto& factors : dropout_) dropout.push_back(factors.data());
-    net_.loss_and_gradients(pixels_.data(), labels_.data(), static_cast<int>(count_), dropout, gradient_scale,
-                            ready);
+    for (const std::size_t factors : dropout_) dropout.push_back(inputs + factors);
+    net_.gradients(inputs + pixels_, labels_.data(), static_cast<int>(count_), dropout, gradient_scale,
+                   ready);
   }
 
   void synchronize_batch_norm(const AllReduce& all_reduce) override {
@@ -86,10 +89,10 @@ class NetworkModel final : public Model {
     const std::uint64_t begin = groups.begin * group, end = std::min(groups.end * group, count);
     for (std::uint64_t at = begin; at < end && !should_stop();) {
       const std::uint64_t batch = std::min(max_batch, end - at);
-      const std::uint64_t loaded = loader_->load_held_out(at, batch, pixels_.data(), labels_.data());
+      const std::uint64_t loaded = loader_->load_held_out(at, batch, pixels(), labels_.data());
       at += batch;
       if (loaded == 0) continue;
-      const auto result = net_.loss(pixels_.data(), labels_.data(), static_cast<int>(loaded));
+      const auto result = net_.loss(send_inputs(loaded) + pixels_, labels_.data(), static_cast<int>(loaded));
       found.loss.sum += round_for_exact_sum(result.loss);
       found.accuracy.sum += static_cast<double>(result.right);
       found.loss.weight += static_cast<double>(loaded);
@@ -99,12 +102,22 @@ class NetworkModel final : public Model {
   }
 
  private:
+  Real* pixels() { return inputs_.data() + pixels_; }
+  /// The factors and the pixels of so many images on the device.
+  const Real* send_inputs(std::uint64_t images) {
+    return images_.send(inputs_.data(), pixels_ + images * workload_.network().images().elements(),
+                        inputs_.size());
+  }
+
   const NetworkWorkload& workload_;
   std::uint64_t count_ = 0;
   models::ConvNet<Real> net_;
+  compute::ImageCompute<Real>& images_;
   std::unique_ptr<ImageLoader<Real>> loader_;
-  std::vector<Real> pixels_;
-  std::vector<std::vector<Real>> dropout_;  ///< factors, for each dropout of the network
+  /// Places in inputs_ of the factors of each dropout of the network, and of the pixels behind them.
+  std::vector<std::size_t> dropout_;
+  std::size_t pixels_ = 0;
+  std::vector<Real> inputs_;
   std::vector<compute::Token> labels_;
 };
 
@@ -136,9 +149,11 @@ MemorySegments NetworkWorkload::memory(std::uint64_t max_samples, std::size_t ex
                                        std::size_t real_bytes) const {
   const std::uint64_t max_batch = std::max(max_samples, least_validation_batch);
   MemorySegments segments = models::conv_net_memory(network_, max_batch, real_bytes, extra);
-  std::uint64_t reals = network_.images().elements();
-  for (const int channels : network_.dropout) reals += static_cast<std::uint64_t>(channels);
-  segments.push_back({"samples", max_batch * (reals * real_bytes + sizeof(compute::Token))});
+  constexpr std::uint64_t line = compute::arena_alignment;
+  std::uint64_t bytes = max_batch * (network_.images().elements() * real_bytes + sizeof(compute::Token));
+  for (const int channels : network_.dropout)
+    bytes += (max_batch * static_cast<std::uint64_t>(channels) * real_bytes + line - 1) / line * line;
+  segments.push_back({"samples", bytes});
   return segments;
 }
 

@@ -201,7 +201,7 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
   if (norm) {
     optimizer_.update(model_->tensors().parameters(), gradients, *norm, learning_rate, number,
                       model_->tensors().rounded());
-    model_->tensors().update_statistics();
+    model_->tensors().update_statistics(compute_);
     if (sharded()) gather_parameters(step.result);
   }
   compute_.end_step();

@@ -12,14 +12,6 @@
 namespace muster::compute::cpu {
 namespace {
 
-/// Elements of a block of rows: with 4 bytes each, a third of a level-1 cache. Blocks of wide rows are
-/// longer, so that their sums stay few.
-constexpr std::size_t block_elements = 4096, least_block_rows = 64;
-
-std::size_t block_rows(int channels) {
-  return std::max(block_elements / static_cast<std::size_t>(channels), least_block_rows);
-}
-
 /// Calls f(image) for all images, over the threads. `elements`: of all images together.
 template <typename F>
 void for_each_image(int threads, int batch, std::size_t elements, F&& f) {
@@ -73,7 +65,7 @@ std::unique_ptr<Convolution<Real>> fast_convolution(int threads) {
 
 template <typename Real>
 CpuImageCompute<Real>::CpuImageCompute(Compute<Real>& compute, const Kernels<Real>& kernels, bool use_dnnl)
-    : compute_(compute), threads_(compute.threads()), kernels_(kernels) {
+    : compute_(compute), threads_(compute.threads()), kernels_(kernels), batch_norm_(threads_, kernels) {
   if (use_dnnl) convolution_ = fast_convolution<Real>(threads_);
   if (!convolution_) convolution_ = std::make_unique<UnfoldedConvolution<Real>>(compute);
 }
@@ -138,84 +130,20 @@ void CpuImageCompute<Real>::small_depthwise_weight(const ConvolutionShape& s, co
 }
 
 template <typename Real>
-template <typename F>
-void CpuImageCompute<Real>::for_row_blocks(std::size_t rows, int channels, F&& f) {
-  const std::size_t size = block_rows(channels), blocks = (rows + size - 1) / size;
-  parallel_for(threads_, blocks, 1, rows * static_cast<std::size_t>(channels),
-               [&](std::size_t first, std::size_t last) {
-                 for (std::size_t block = first; block < last; ++block) {
-                   f(static_cast<std::ptrdiff_t>(block * size),
-                     static_cast<std::ptrdiff_t>(std::min((block + 1) * size, rows)), block);
-                 }
-               });
+void CpuImageCompute<Real>::normalize(const BatchNorm<Real>& norm, Sum* batch_mean, Sum* batch_variance,
+                                      double share) {
+  batch_norm_.normalize(norm, batch_mean, batch_variance, share);
 }
 
 template <typename Real>
-void CpuImageCompute<Real>::batch_moments(std::size_t rows, int channels, const Real* x, double* mean,
-                                          double* squares) {
-  const auto width = static_cast<std::size_t>(channels);
-  const std::size_t size = block_rows(channels), blocks = (rows + size - 1) / size;
-  if (partial_.size() < 2 * blocks * width) partial_ = Arena<Sum>(2 * blocks * width);
-  Sum *means = partial_.data(), *spreads = means + blocks * width;
-  for_row_blocks(rows, channels, [&](std::ptrdiff_t begin, std::ptrdiff_t end, std::size_t block) {
-    kernels_.batch_norm.moments(x, means + block * width, spreads + block * width, begin, end, channels);
-  });
-  // Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances"
-  // (1979), for many parts at once.
-  const auto count = [&](std::size_t block) {
-    return static_cast<double>(std::min(size, rows - block * size));
-  };
-  std::fill_n(mean, width, 0.0);
-  std::fill_n(squares, width, 0.0);
-  for (std::size_t block = 0; block < blocks; ++block) {
-    for (std::size_t i = 0; i < width; ++i) mean[i] += count(block) * double(means[block * width + i]);
-  }
-  for (std::size_t i = 0; i < width; ++i) mean[i] /= static_cast<double>(rows);
-  for (std::size_t block = 0; block < blocks; ++block) {
-    for (std::size_t i = 0; i < width; ++i) {
-      const double off = double(means[block * width + i]) - mean[i];
-      squares[i] += double(spreads[block * width + i]) + count(block) * off * off;
-    }
-  }
+void CpuImageCompute<Real>::normalize_by(const BatchNorm<Real>& norm, const Sum* mean, const Sum* variance) {
+  batch_norm_.normalize_by(norm, mean, variance);
 }
 
 template <typename Real>
-void CpuImageCompute<Real>::scale_and_shift(std::size_t rows, int channels, const Real* x, const Sum* scale,
-                                            const Sum* shift, const Real* addend, bool relu, Real* out) {
-  for_row_blocks(rows, channels, [&](std::ptrdiff_t begin, std::ptrdiff_t end, std::size_t) {
-    kernels_.batch_norm.scale_and_shift(x, scale, shift, addend, relu, out, begin, end, channels);
-  });
-}
-
-template <typename Real>
-void CpuImageCompute<Real>::batch_gradient_sums(std::size_t rows, int channels, const Real* x,
-                                                const Sum* mean, const Real* out, Real* d_out,
-                                                const Real* d_also, double* sum, double* dot) {
-  const auto width = static_cast<std::size_t>(channels);
-  const std::size_t size = block_rows(channels), blocks = (rows + size - 1) / size;
-  if (partial_.size() < 2 * blocks * width) partial_ = Arena<Sum>(2 * blocks * width);
-  Sum *sums = partial_.data(), *dots = sums + blocks * width;
-  for_row_blocks(rows, channels, [&](std::ptrdiff_t begin, std::ptrdiff_t end, std::size_t block) {
-    kernels_.batch_norm.gradient_sums(x, mean, out, d_out, d_also, sums + block * width, dots + block * width,
-                                      begin, end, channels);
-  });
-  std::fill_n(sum, width, 0.0);
-  std::fill_n(dot, width, 0.0);
-  for (std::size_t block = 0; block < blocks; ++block) {
-    for (std::size_t i = 0; i < width; ++i) {
-      sum[i] += double(sums[block * width + i]);
-      dot[i] += double(dots[block * width + i]);
-    }
-  }
-}
-
-template <typename Real>
-void CpuImageCompute<Real>::batch_gradient(std::size_t rows, int channels, const Real* x, const Real* g,
-                                           const Sum* mean, const Sum* by_g, const Sum* by_x,
-                                           const Sum* constant, Real* d_x) {
-  for_row_blocks(rows, channels, [&](std::ptrdiff_t begin, std::ptrdiff_t end, std::size_t) {
-    kernels_.batch_norm.gradient(x, g, mean, by_g, by_x, constant, d_x, begin, end, channels);
-  });
+void CpuImageCompute<Real>::normalize_backward(const BatchNorm<Real>& norm, Real* d_out, const Real* d_also,
+                                               Real* d_x, Sum* d_gain, Sum* d_bias) {
+  batch_norm_.backward(norm, d_out, d_also, d_x, d_gain, d_bias);
 }
 
 template <typename Real>
@@ -284,6 +212,12 @@ std::int64_t CpuImageCompute<Real>::count_correct(const Real* logits, const Toke
     right += std::max_element(at, at + classes, less) - at == targets[row] ? 1 : 0;
   }
   return right;
+}
+
+template <typename Real>
+void CpuImageCompute<Real>::compute_cross_entropy(Real* logits, const Token* targets, int rows, int classes,
+                                                  Sum gradient_scale) {
+  compute_.compute_cross_entropy(logits, targets, rows, classes, gradient_scale);
 }
 
 template <typename Real>

@@ -6,6 +6,7 @@
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
 #include "compute/cpu/convolution.hpp"
+#include "compute/cpu/cpu_batch_norm.hpp"
 #include "compute/cpu/kernels.hpp"
 
 namespace muster::compute::cpu {
@@ -25,13 +26,10 @@ class CpuImageCompute final : public ImageCompute<Real> {
                                 Real* d_images) override;
   void convolve_backward_weight(const ConvolutionShape& shape, const Real* images, const Real* d_out,
                                 Sum* d_weight, Sum* d_bias) override;
-  void batch_moments(std::size_t rows, int channels, const Real* x, double* mean, double* squares) override;
-  void scale_and_shift(std::size_t rows, int channels, const Real* x, const Sum* scale, const Sum* shift,
-                       const Real* addend, bool relu, Real* out) override;
-  void batch_gradient_sums(std::size_t rows, int channels, const Real* x, const Sum* mean, const Real* out,
-                           Real* d_out, const Real* d_also, double* sum, double* dot) override;
-  void batch_gradient(std::size_t rows, int channels, const Real* x, const Real* g, const Sum* mean,
-                      const Sum* by_g, const Sum* by_x, const Sum* constant, Real* d_x) override;
+  void normalize(const BatchNorm<Real>& norm, Sum* batch_mean, Sum* batch_variance, double share) override;
+  void normalize_by(const BatchNorm<Real>& norm, const Sum* mean, const Sum* variance) override;
+  void normalize_backward(const BatchNorm<Real>& norm, Real* d_out, const Real* d_also, Real* d_x,
+                          Sum* d_gain, Sum* d_bias) override;
   void max_pool(const PoolShape& shape, const Real* images, Real* out, std::uint8_t* places) override;
   void max_pool_backward(const PoolShape& shape, const std::uint8_t* places, const Real* d_out,
                          Real* d_images) override;
@@ -49,12 +47,11 @@ class CpuImageCompute final : public ImageCompute<Real> {
                          Real* d_images) override;
   void add(const Real* from, Real* to, std::size_t count) override;
   std::int64_t count_correct(const Real* logits, const Token* targets, int rows, int classes) override;
+  void compute_cross_entropy(Real* logits, const Token* targets, int rows, int classes,
+                             Sum gradient_scale) override;
+  const Real* send(const Real* host, std::size_t, std::size_t) override { return host; }
 
  private:
-  /// Calls f(begin, end, block) for blocks of rows that fit a level-1 cache, over the threads.
-  template <typename F>
-  void for_row_blocks(std::size_t rows, int channels, F&& f);
-
   /// Whether a convolution is a matrix product of pixels and channels.
   static bool is_product(const ConvolutionShape& shape) {
     return shape.window == 1 && shape.stride == 1 && shape.padding == 0 && shape.groups == 1;
@@ -71,7 +68,8 @@ class CpuImageCompute final : public ImageCompute<Real> {
   int threads_;
   const Kernels<Real>& kernels_;
   std::unique_ptr<Convolution<Real>> convolution_;
-  Arena<Sum> partial_;  ///< two sums of each block of rows
+  CpuBatchNorm<Real> batch_norm_;
+  Arena<Sum> partial_;  ///< sums of a few images each
 };
 
 }  // namespace muster::compute::cpu

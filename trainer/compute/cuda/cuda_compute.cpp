@@ -16,13 +16,13 @@ using namespace sizes;
 namespace {
 
 std::size_t blocks(std::size_t count, std::size_t each) { return (count + each - 1) / each; }
-/// For kernels with a grid-stride loop: enough blocks to fill any GPU.
+/// For kernels with a grid-stride loop.
 std::size_t grid_stride_blocks(std::size_t groups) {
-  return std::min<std::size_t>(blocks(groups, element_threads), 8192);
+  return std::min<std::size_t>(blocks(groups, element_threads), most_element_blocks);
 }
 
 std::size_t update_blocks(std::size_t count) {
-  return std::min<std::size_t>((count / 4 + element_threads) / element_threads, 8192);
+  return std::min<std::size_t>((count / 4 + element_threads) / element_threads, most_element_blocks);
 }
 
 }  // namespace
@@ -52,16 +52,14 @@ CudaCompute::~CudaCompute() {
 
 CudaCompute::StepState* CudaCompute::device_state() { return reinterpret_cast<StepState*>(step_.data()); }
 
-float* CudaCompute::scratch(Arena<float>& arena, std::size_t count) {
-  if (arena.size() < count) {
-    arena = {};
-    arena = Arena<float>(count, gpu_);
-  }
-  return arena.data();
+ImageCompute<bfloat16>* CudaCompute::images() {
+  if (!images_) images_ = std::make_unique<CudaImageCompute>(*this);
+  return images_.get();
 }
 
 std::string CudaCompute::describe() const {
-  return fmt::format("cuda ({}, cuBLASLt {}, own kernels)", gpu_.name(), matmul_->version());
+  return fmt::format("cuda ({}, cuBLASLt {}, {}own kernels)", gpu_.name(), matmul_->version(),
+                     images_ ? fmt::format("cuDNN {}, ", images_->version()) : "");
 }
 
 void CudaCompute::multiply(const CublasMatmulShape& shape, const CublasMatmulOperands& operands) {
@@ -336,6 +334,12 @@ void CudaCompute::sgd(const SgdStep& step, float* parameter, const float* gradie
   gpu_.launch(Kernel::sgd, {update_blocks(count)}, element_threads, 0, count, scalars,
               static_cast<const Decision*>(&device_state()->decision), parameter, gradient, momentum,
               rounded);
+}
+
+void CudaCompute::move_statistics(float* statistic, const float* batch, std::size_t count, double momentum) {
+  gpu_.launch(Kernel::move_statistics, {grid_stride_blocks(count)}, element_threads, 0, count,
+              static_cast<float>(momentum), static_cast<const Decision*>(&device_state()->decision),
+              statistic, batch);
 }
 
 void CudaCompute::round(const float* parameter, bfloat16* rounded, std::size_t count) {

@@ -6,6 +6,7 @@
 
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
+#include "compute/cuda/cuda_image_compute.hpp"
 #include "compute/cuda/cuda_llama_compute.hpp"
 #include "compute/cuda/gpu.hpp"
 #include "compute/cuda/kernels/update_step.hpp"
@@ -15,14 +16,15 @@
 
 namespace muster::compute::cuda {
 
-/// A GPT's arithmetic on this process's GPU, in bfloat16 with float sums: matrix products by cuBLASLt,
-/// everything else by our own kernels. Calls enqueue their work and return. Only these wait: loss(),
-/// outcome(), sum_of_squares(), the memory's copies, and calls that need more scratch memory than before, as
-/// in the first step. No sum is formed by atomics: equal calls on equal GPUs give equal bits.
+/// A model's arithmetic on this process's GPU, in bfloat16 with float sums: matrix products by cuBLASLt,
+/// convolutions and batch normalization by cuDNN, everything else by our own kernels. Calls enqueue their
+/// work and return. Only these wait: loss(), outcome(), sum_of_squares(), the memory's copies,
+/// count_correct() and send() of images(), and calls that need more scratch memory than before, as in the
+/// first step. No sum is formed by atomics: equal calls on equal GPUs give equal bits.
 ///
 /// Heads are 64 wide. Row widths are multiples of 8, and at most 2048 for LayerNorm.
-/// @throws Error(ErrorCode::device) with CUDA's or cuBLASLt's reason; Error(ErrorCode::usage) for other
-/// geometries.
+/// @throws Error(ErrorCode::device) with CUDA's, cuBLASLt's or cuDNN's reason; Error(ErrorCode::usage) for
+/// other geometries.
 class CudaCompute final : public Compute<bfloat16> {
  public:
   struct Options {
@@ -34,9 +36,19 @@ class CudaCompute final : public Compute<bfloat16> {
   ~CudaCompute() override;
 
   Gpu& gpu() noexcept { return gpu_; }
+  /// Loads cuDNN in the first call.
+  /// @throws Error(ErrorCode::device) without cuDNN.
+  ImageCompute<bfloat16>* images() override;
   LlamaCompute<bfloat16>* llama() override { return &llama_; }
   /// The arena's memory, which it first makes large enough. Waits in that case.
-  float* scratch(Arena<float>& arena, std::size_t count);
+  template <typename Number>
+  Number* scratch(Arena<Number>& arena, std::size_t count) {
+    if (arena.size() < count) {
+      arena = {};
+      arena = Arena<Number>(count, gpu_);
+    }
+    return arena.data();
+  }
   std::string describe() const override;
   Memory& memory() override { return gpu_; }
   Autotuner* autotuner() override { return matmul_.get(); }
@@ -87,6 +99,7 @@ class CudaCompute final : public Compute<bfloat16> {
            std::size_t count) override;
   void adamw(const AdamwStep& step, float* parameter, const float* gradient, float* moment1, float* moment2,
              bfloat16* rounded, std::size_t count) override;
+  void move_statistics(float* statistic, const float* batch, std::size_t count, double momentum) override;
   void round(const float* parameter, bfloat16* rounded, std::size_t count) override;
 
  private:
@@ -103,6 +116,7 @@ class CudaCompute final : public Compute<bfloat16> {
   Staging tokens_{gpu_}, targets_{gpu_}, order_{gpu_};
   TokenSortIndex token_sort_index_;
   CudaLlamaCompute llama_{*this};
+  std::unique_ptr<CudaImageCompute> images_;  ///< created when a model first needs it
   std::vector<std::byte> order_bytes_;
   Arena<float> partial_;  ///< for sums that are formed in two steps
   Arena<float> losses_, dots_;

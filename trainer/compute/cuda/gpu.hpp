@@ -61,6 +61,8 @@ class Gpu final : public Memory {
   void download(void* to, const void* from, std::size_t bytes);
   /// Waits for all enqueued work.
   void synchronize();
+  /// Whether MUSTER_CUDA_CHECK is 1.
+  bool checks() const noexcept { return checks_; }
   /// With MUSTER_CUDA_CHECK=1: waits for all enqueued work, of which `what` is the last.
   void check(const std::string& what) const;
 

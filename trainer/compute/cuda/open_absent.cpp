@@ -7,7 +7,7 @@ namespace muster::compute::cuda {
 
 bool has_kernels() noexcept { return false; }
 
-OpenedGpu open_gpu() {
+OpenedGpu open_gpu(bool) {
   throw Error(ErrorCode::usage, "this muster-train was built without CUDA: pass --device=cpu");
 }
 

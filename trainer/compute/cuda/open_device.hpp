@@ -17,8 +17,8 @@ struct OpenedGpu {
 
 /// False in a build without nvcc.
 bool has_kernels() noexcept;
-/// Call after Job::join(), which selects the GPU.
-/// @throws Error(ErrorCode::device) with the loader's or CUDA's reason.
-OpenedGpu open_gpu();
+/// Call after Job::join(), which selects the GPU. `images`: for a network on images, which needs cuDNN.
+/// @throws Error(ErrorCode::device) with the loader's, CUDA's or cuDNN's reason.
+OpenedGpu open_gpu(bool images);
 
 }  // namespace muster::compute::cuda

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU of CudaCompute's tests: the fake CUDA and fake cuBLASLt in unit tests, the real ones in tests/gpu.
+// The GPU of CudaCompute's tests: the fake CUDA, cuBLASLt and cuDNN in unit tests, the real ones in
+// tests/gpu.
 #pragma once
 
 #include <cstdlib>
@@ -13,11 +14,13 @@ struct TestGpu {
   explicit TestGpu(const char* cublas = "", const char* cuda = "") {
     setenv("MUSTER_CUDA_LIBRARY", FAKE_CUDA_FILE, 1);
     setenv("MUSTER_CUBLASLT_LIBRARY", FAKE_CUBLASLT_FILE, 1);
+    setenv("MUSTER_CUDNN_LIBRARY", FAKE_CUDNN_FILE, 1);
     setenv("FAKE_CUBLASLT", cublas, 1);
     setenv("FAKE_CUDA", cuda, 1);
   }
   ~TestGpu() {
-    for (const char* name : {"MUSTER_CUDA_LIBRARY", "MUSTER_CUBLASLT_LIBRARY", "FAKE_CUBLASLT", "FAKE_CUDA"})
+    for (const char* name : {"MUSTER_CUDA_LIBRARY", "MUSTER_CUBLASLT_LIBRARY", "MUSTER_CUDNN_LIBRARY",
+                             "FAKE_CUBLASLT", "FAKE_CUDA"})
       unsetenv(name);
   }
 #else

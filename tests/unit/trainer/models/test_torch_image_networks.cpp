@@ -145,7 +145,7 @@ TEST_CASE("twenty steps of AdamW and SGD in float follow PyTorch's within 1e-4",
       for (std::size_t i = 0; i < table.trained_size; ++i)
         tensors.parameters()[i] -= 0.0005f * tensors.gradients()[i];
     }
-    tensors.update_statistics();
+    tensors.update_statistics(compute);
   }
   const Samples<float> samples(batch, size, 10, 9);
   CHECK(model.loss(samples.images.data(), samples.labels.data(), batch).loss / batch ==

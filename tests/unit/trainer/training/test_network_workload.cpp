@@ -133,7 +133,7 @@ TEST_CASE("validation uses the running statistics and no crops", "[networks]") {
   model->load_samples(0, 4);
   model->gradients(0.25f, [](std::size_t) {});
   CHECK(model->validate_share(0, 1, false).loss.sum == before);
-  model->tensors().update_statistics();
+  model->tensors().update_statistics(compute);
   CHECK(model->validate_share(0, 1, false).loss.sum != before);
 }
 

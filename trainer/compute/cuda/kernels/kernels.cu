@@ -7,6 +7,7 @@
 #include "compute/cuda/kernels/cross_entropy.cuh"
 #include "compute/cuda/kernels/elements.cuh"
 #include "compute/cuda/kernels/embedding.cuh"
+#include "compute/cuda/kernels/image.cuh"
 #include "compute/cuda/kernels/layer_norm.cuh"
 #include "compute/cuda/kernels/llama.cuh"
 #include "compute/cuda/kernels/update.cuh"

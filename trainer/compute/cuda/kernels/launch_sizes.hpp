@@ -15,6 +15,8 @@ inline constexpr int column_threads = 256, columns_of_block = 256;
 inline constexpr std::size_t column_bytes = 8 << 10;
 inline constexpr int classifier_threads = 1024, sum_threads = 1024;
 inline constexpr int llama_threads = 256, element_threads = 256, norm_sum_threads = 256;
+/// Of kernels with a grid-stride loop: enough to fill any GPU.
+inline constexpr std::size_t most_element_blocks = 8192;
 /// Parts of two-step sums. Fixed, so that the bits depend neither on the number of rows nor on the GPU.
 inline constexpr int column_parts = 64, norm_sum_blocks = 1024;
 inline constexpr std::size_t sum_bytes = 32 * sizeof(double);

@@ -119,4 +119,14 @@ extern "C" __global__ void __launch_bounds__(element_threads)
   });
 }
 
+/// statistic = (1 - momentum) * statistic + momentum * batch, if the step updates anything.
+extern "C" __global__ void __launch_bounds__(element_threads)
+    muster_move_statistics(std::size_t count, float momentum, const Decision* decision, float* statistic,
+                           const float* batch) {
+  if (decision->apply == 0) return;
+  for_each_group<1>(count, [=](std::size_t at) {
+    statistic[at] = (1.0f - momentum) * statistic[at] + momentum * batch[at];
+  });
+}
+
 }  // namespace muster::compute::cuda

@@ -115,7 +115,7 @@ const ConvolutionShape convolutions[] = {{2, 9, 7, 3, 16, 3, 1, 1, 1},    {2, 9,
 
 /// Batch normalization by its definition, against the kernels of every instruction set.
 template <typename Real>
-void check_batch_norm(ImageCompute<Real>& images, std::size_t rows, int channels) {
+void check_batch_norm(cpu::CpuBatchNorm<Real>& norm, std::size_t rows, int channels) {
   using Sum = Accurate<Real>;
   CAPTURE(rows, channels);
   const auto width = static_cast<std::size_t>(channels), count = rows * width;
@@ -135,12 +135,12 @@ void check_batch_norm(ImageCompute<Real>& images, std::size_t rows, int channels
     dot[i % width] += masked[i] * (wide(x[i]) - wide(rounded_mean[i % width]));
   }
   std::vector<double> found_mean(width), found_squares(width), found_sum(width), found_dot(width);
-  images.batch_moments(rows, channels, x.data(), found_mean.data(), found_squares.data());
+  norm.moments(rows, channels, x.data(), found_mean.data(), found_squares.data());
   CHECK(difference(found_mean, mean) < bound<Sum>());
   if (rows > 1) CHECK(difference(found_squares, squares) < bound<Sum>());
   auto d = first;
-  images.batch_gradient_sums(rows, channels, x.data(), rounded_mean.data(), out.data(), d.data(),
-                             second.data(), found_sum.data(), found_dot.data());
+  norm.gradient_sums(rows, channels, x.data(), rounded_mean.data(), out.data(), d.data(), second.data(),
+                     found_sum.data(), found_dot.data());
   CHECK(difference(d, masked) < bound<Real>());
   CHECK(difference(found_sum, sum) < 4 * bound<Sum>());
   CHECK(difference(found_dot, dot) < 4 * bound<Sum>());
@@ -156,10 +156,10 @@ void check_batch_norm(ImageCompute<Real>& images, std::size_t rows, int channels
              wide(constant[c]);
   }
   std::vector<Real> found(count);
-  images.scale_and_shift(rows, channels, x.data(), by_g, by_x, second.data(), true, found.data());
+  norm.scale_and_shift(rows, channels, x.data(), by_g, by_x, second.data(), true, found.data());
   CHECK(difference(found, y) < bound<Real>());
-  images.batch_gradient(rows, channels, x.data(), first.data(), rounded_mean.data(), by_g, by_x, constant,
-                        found.data());
+  norm.gradient(rows, channels, x.data(), first.data(), rounded_mean.data(), by_g, by_x, constant,
+                found.data());
   CHECK(difference(found, d_x) < bound<Real>());
 }
 
@@ -215,10 +215,10 @@ TEMPLATE_TEST_CASE("batch normalization agrees with its definition with every in
     const cpu::Kernels<TestType>* kernels = cpu::find_kernels<TestType>(set);
     if (kernels == nullptr) continue;
     CAPTURE(set);
-    cpu::CpuCompute<TestType> compute({2, true, kernels});
+    cpu::CpuBatchNorm<TestType> norm(2, *kernels);
     for (const int channels : {8, 10, 16, 40})
       for (const std::size_t rows : {std::size_t{1}, std::size_t{7}, std::size_t{2500}})
-        check_batch_norm(*compute.images(), rows, channels);
+        check_batch_norm(norm, rows, channels);
   }
 }
 
@@ -267,10 +267,10 @@ TEST_CASE("the moments of a batch have the same bits for any number of threads",
   const auto x = drawn<float>(5000 * 16, 6);
   std::vector<double> moments[3];
   for (const int threads : {1, 2, 3}) {
-    cpu::CpuCompute<float> compute({threads, true, nullptr});
+    cpu::CpuBatchNorm<float> norm(threads, cpu::kernels<float>());
     auto& found = moments[threads - 1];
     found.resize(32);
-    compute.images()->batch_moments(5000, 16, x.data(), found.data(), found.data() + 16);
+    norm.moments(5000, 16, x.data(), found.data(), found.data() + 16);
   }
   CHECK(moments[0] == moments[1]);
   CHECK(moments[0] == moments[2]);
@@ -283,9 +283,9 @@ TEST_CASE("a variance is exact beside a large mean", "[image compute]") {
   for (const float offset : offsets) x.push_back(1000 + offset);
   for (const float value : x) mean += double{value} / 4096;
   for (const float value : x) squares += (double{value} - mean) * (double{value} - mean);
-  cpu::CpuCompute<float> compute({1, true, nullptr});
+  cpu::CpuBatchNorm<float> norm(1, cpu::kernels<float>());
   double found_mean = 0, found_squares = 0;
-  compute.images()->batch_moments(4096, 1, x.data(), &found_mean, &found_squares);
+  norm.moments(4096, 1, x.data(), &found_mean, &found_squares);
   CHECK(found_mean == Approx(mean).epsilon(1e-7));
   CHECK(found_squares == Approx(squares).epsilon(1e-4));
 }
@@ -295,7 +295,8 @@ TEST_CASE("ReLU and max pooling keep NaN", "[image compute]") {
   std::vector<float> x(16 * 16, -1.0f), out(16 * 16);
   x[35] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> one(16, 1.0f), zero(16, 0.0f);
-  compute.images()->scale_and_shift(16, 16, x.data(), one.data(), zero.data(), nullptr, true, out.data());
+  cpu::CpuBatchNorm<float> norm(1, cpu::kernels<float>());
+  norm.scale_and_shift(16, 16, x.data(), one.data(), zero.data(), nullptr, true, out.data());
   CHECK(std::isnan(out[35]));
   CHECK(out[36] == 0);
   std::vector<std::uint8_t> places(64);

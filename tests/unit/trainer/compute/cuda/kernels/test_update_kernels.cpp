@@ -193,3 +193,18 @@ TEST_CASE("the fake GPU finds threads that miss each other", "[gpu kernels]") {
                          }),
                   std::logic_error);
 }
+
+TEST_CASE("statistics move towards the batch's if the step updates anything", "[gpu kernels]") {
+  const auto before = random_floats(300, 1), batch = random_floats(300, 2);
+  auto statistic = before;
+  for (const int apply : {0, 1}) {
+    const Decision decision{1, 0.5f, apply};
+    run(muster_move_statistics, {{1}, element_threads}, before.size(), 0.1f, &decision, statistic,
+        batch.data());
+    if (apply == 0) CHECK(same_bits(statistic, before));
+  }
+  std::vector<double> expected;
+  for (std::size_t i = 0; i < before.size(); ++i)
+    expected.push_back(0.9 * exact(before[i]) + 0.1 * exact(batch[i]));
+  CHECK(worst_ratio(statistic, expected, bounds(expected, 1e-6, 1e-6)) < 1);
+}
