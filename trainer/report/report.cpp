@@ -11,9 +11,9 @@
 #include "muster/version.hpp"
 #include "report/placement_svg.hpp"
 #include "report/progress.hpp"
+#include "strategies/memory_estimate.hpp"
 #include "svg/svg.hpp"
 #include "text/plural.hpp"
-#include "training/memory_estimate.hpp"
 
 namespace muster {
 namespace {

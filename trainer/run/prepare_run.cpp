@@ -14,8 +14,9 @@
 #include "machine/measure_peak_flops.hpp"
 #include "machine/threads.hpp"
 #include "run/check_memory.hpp"
+#include "strategies/make_strategy.hpp"
+#include "strategies/memory_estimate.hpp"
 #include "text/plural.hpp"
-#include "training/memory_estimate.hpp"
 
 namespace muster {
 namespace {
@@ -109,12 +110,12 @@ void check_same_on_all_ranks(const Options& options, const Workload& workload, C
   });
 }
 
-/// Builds the replica on `compute`. Returns a function that measures the peak FLOP/s of `compute`.
+/// Builds the strategy on `compute`. Returns a function that measures the peak FLOP/s of `compute`.
 template <typename Real>
-std::function<double()> build_replica_on(RunParts& parts, const Replica::Settings& settings,
-                                         std::unique_ptr<compute::Compute<Real>> compute,
-                                         Communicator tensors, Communicator host) {
-  parts.replica = std::make_unique<Replica>(settings, *parts.workload, *compute, std::move(tensors), host);
+std::function<double()> build_strategy_on(RunParts& parts, const StrategySettings& settings,
+                                          std::unique_ptr<compute::Compute<Real>> compute,
+                                          Communicator tensors, Communicator host) {
+  parts.strategy = make_strategy(settings, *parts.workload, *compute, std::move(tensors), std::move(host));
   const auto measure = [&of = *compute] { return measure_peak_flops(of); };
   parts.compute = std::move(compute);
   return measure;
@@ -126,15 +127,15 @@ std::unique_ptr<compute::Compute<Real>> compute_on_cpu(int threads) {
   return std::make_unique<Cpu>(typename Cpu::Options{threads, true, nullptr});
 }
 
-std::function<double()> build_replica(const Options& options, Job& job, RunParts& parts,
-                                      const Replica::Settings& settings, compute::cuda::OpenedGpu gpu) {
+std::function<double()> build_strategy(const Options& options, Job& job, RunParts& parts,
+                                       const StrategySettings& settings, compute::cuda::OpenedGpu gpu) {
   const int threads = gpu.compute ? 1 : choose_threads(options.threads, job.roster(), job.rank());
   const Communicator host = job.host_world();
   parts.state.threads = threads;
-  if (gpu.compute) return build_replica_on(parts, settings, std::move(gpu.compute), job.world(), host);
+  if (gpu.compute) return build_strategy_on(parts, settings, std::move(gpu.compute), job.world(), host);
   if (options.dtype == "bf16")
-    return build_replica_on(parts, settings, compute_on_cpu<bfloat16>(threads), host, host);
-  return build_replica_on(parts, settings, compute_on_cpu<float>(threads), host, host);
+    return build_strategy_on(parts, settings, compute_on_cpu<bfloat16>(threads), host, host);
+  return build_strategy_on(parts, settings, compute_on_cpu<float>(threads), host, host);
 }
 
 std::vector<RankInfo> gather_ranks(const Options& options, Job& job, CollectiveErrors& errors,
@@ -166,8 +167,7 @@ TrainingState initial_state(const Options& options, const Job& job, const RunPar
   return state;
 }
 
-Summary run_facts(const Options& options, Job& job, const RunParts& parts,
-                  const Replica::Settings& settings) {
+Summary run_facts(const Options& options, Job& job, const RunParts& parts, const StrategySettings& settings) {
   const Workload& workload = *parts.workload;
   Summary s;
   s.model = workload.model_line();
@@ -175,9 +175,9 @@ Summary run_facts(const Options& options, Job& job, const RunParts& parts,
   s.data = options.data;
   s.device = parts.compute->describe();
   s.dtype = options.dtype;
-  s.parameters = static_cast<std::int64_t>(parts.replica->table().parameter_count);
+  s.parameters = static_cast<std::int64_t>(parts.strategy->table().parameter_count);
   s.wanted_steps = options.steps;
-  s.tokens_per_step = parts.replica->predictions_per_step();
+  s.tokens_per_step = parts.strategy->predictions_per_step();
   s.flops_per_token = workload.flops_per_sample() / static_cast<double>(workload.predictions_per_sample());
   s.memory = estimate_memory(workload, settings, 0, job.size());
   s.world_size = job.size();
@@ -204,7 +204,7 @@ void print_memory_estimate(const RunParts& parts) {
 
 RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, CollectiveErrors& errors) {
   RunParts parts;
-  const auto settings = replica_settings(options, job.on_gpu());
+  const StrategySettings settings(replica_settings(options, job.on_gpu()));
   compute::cuda::OpenedGpu gpu = open_gpu(job, errors);
   std::unique_ptr<weights::WeightSource> weights;
   errors.run_on_all([&] {
@@ -216,9 +216,9 @@ RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, Col
   const FreeMemory free = check_memory(options, *parts.workload, settings, job, gpu, errors);
   std::function<double()> measure;
   errors.run_on_all([&] {
-    measure = build_replica(options, job, parts, settings, std::move(gpu));
+    measure = build_strategy(options, job, parts, settings, std::move(gpu));
     if (job.rank() != 0) return;
-    weights ? parts.replica->initialize(*weights) : parts.replica->initialize();
+    weights ? parts.strategy->initialize(*weights) : parts.strategy->initialize();
   });
   parts.state = initial_state(options, job, parts, weights.get());
   parts.facts = run_facts(options, job, parts, settings);

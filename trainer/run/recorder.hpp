@@ -12,7 +12,8 @@
 #include "report/event_file.hpp"
 #include "report/metrics.hpp"
 #include "report/summary.hpp"
-#include "training/replica.hpp"
+#include "training/model.hpp"
+#include "training/step.hpp"
 #include "training/throughput.hpp"
 
 namespace muster {

@@ -55,7 +55,7 @@ int Trainer::train() {
 
 void Trainer::prepare() {
   parts_ = prepare_run(options_, job_, output_, errors_);
-  checkpointer_ = std::make_unique<Checkpointer>(options_, state(), replica(), world_, errors_);
+  checkpointer_ = std::make_unique<Checkpointer>(options_, state(), strategy(), world_, errors_);
   checkpointer_->resume();
   parts_.facts.first_step = state().step;
   errors_.run_on_rank0([&] {
@@ -82,7 +82,7 @@ void Trainer::save(Progress& progress) {
 
 void Trainer::record_left_out(Progress& progress) {
   std::set<std::string> images;
-  const std::vector<std::string> own = replica().left_out();
+  const std::vector<std::string> own = strategy().left_out();
   for (const std::string& texts : gather_texts(world_, fmt::format("{}", fmt::join(own, "\n")))) {
     for (const std::string_view image : split(texts, '\n')) {
       if (!image.empty()) images.emplace(image);
@@ -115,15 +115,15 @@ void Trainer::loop(Progress& progress) {
   while (state().step < options_.steps) {
     keep_error([&] { checkpointer_->finish(progress, false); });
     begin_step();
-    const auto in_flight = replica().in_flight();
+    const auto in_flight = strategy().in_flight();
     const bool drain = must_end_before_next(state().step + static_cast<std::int64_t>(in_flight));
-    bool stop = end_steps(progress, drain ? 0 : replica().max_in_flight() - 1);
+    bool stop = end_steps(progress, drain ? 0 : strategy().max_in_flight() - 1);
     if (stop) end_steps(progress, 0);  // all ranks have begun the next step already
     if (stop && state().step < options_.steps) {
       signal_ = stop_signal();
       return;
     }
-    if (replica().in_flight() > 0) continue;
+    if (strategy().in_flight() > 0) continue;
     if (is_due(options_.eval_every)) validate(progress);
     if (signal_ != 0) return;
     // While updates are skipped, no checkpoint replaces the last good one.
@@ -132,16 +132,16 @@ void Trainer::loop(Progress& progress) {
 }
 
 void Trainer::begin_step() {
-  const auto in_flight = static_cast<std::int64_t>(replica().in_flight());
+  const auto in_flight = static_cast<std::int64_t>(strategy().in_flight());
   const std::int64_t step = state().step + in_flight;
-  replica().begin_step(step, state().samples + in_flight * options_.batch, schedule_.at(step),
-                       {received_signal() != 0, output_error_.has_value()});
+  strategy().begin_step(step, state().samples + in_flight * options_.batch, schedule_.at(step),
+                        {received_signal() != 0, output_error_.has_value()});
 }
 
 bool Trainer::end_steps(Progress& progress, std::size_t left) {
   bool stop = false;
-  while (replica().in_flight() > left) {
-    const StepResult result = replica().end_step();
+  while (strategy().in_flight() > left) {
+    const StepResult result = strategy().end_step();
     const double learning_rate = schedule_.at(state().step);
     ++state().step;
     state().samples += options_.batch;
@@ -227,13 +227,13 @@ void Trainer::validate(Progress& progress) {
   Validation found;
   std::int32_t interrupted = 0;
   errors_.run_on_all(
-      [&] { found = replica().validate_share([&] { return (interrupted = received_signal()) != 0; }); });
+      [&] { found = strategy().validate_share([&] { return (interrupted = received_signal()) != 0; }); });
   world_.all_reduce(std::span<std::int32_t>(&interrupted, 1), Reduction::max);
   if (interrupted != 0) {
     signal_ = stop_signal();
     return progress.resume_timer();
   }
-  replica().all_reduce_validation(found);
+  strategy().all_reduce_validation(found);
   progress.line(fmt::format("validation loss {} nats/{} over {} {}s{}, after step {}",
                             format_loss(found.loss.value()), workload.unit(),
                             static_cast<std::int64_t>(found.loss.weight), workload.unit(),

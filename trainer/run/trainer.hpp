@@ -63,7 +63,7 @@ class Trainer {
   }
   RunStatus status(RunStatus::State state) const;
   bool is_rank0() const { return world_.rank() == 0; }
-  Replica& replica() { return *parts_.replica; }
+  Strategy& strategy() { return *parts_.strategy; }
   TrainingState& state() { return parts_.state; }  ///< after the last ended step
   const TrainingState& state() const { return parts_.state; }
 

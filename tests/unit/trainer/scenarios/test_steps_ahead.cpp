@@ -10,8 +10,8 @@
 #include "catch.hpp"
 #include "content.hpp"
 #include "small_run.hpp"
+#include "strategies/data_parallel/replica.hpp"
 #include "trainer/fakes/gpu_or_doubles.hpp"
-#include "training/replica.hpp"
 
 // With AddressSanitizer each of these takes a minute, and the cases on a replica run the same code.
 #ifdef __SANITIZE_ADDRESS__

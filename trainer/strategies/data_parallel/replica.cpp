@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "training/replica.hpp"
+#include "strategies/data_parallel/replica.hpp"
 
 #include <algorithm>
 #include <chrono>
