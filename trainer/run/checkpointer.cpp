@@ -29,9 +29,11 @@ std::string differing_bits(const TrainingState& mine, const TrainingState& found
   if (found.chunk != mine.chunk) return "another --deterministic or --chunk";
   if (found.threads != mine.threads)
     return fmt::format("{}, now {}", plural(found.threads, "thread"), mine.threads);
-  if (found.world_size != mine.world_size && mine.chunk == 0)
-    return fmt::format("{}, now {}, without --deterministic", plural(found.world_size, "rank"),
-                       mine.world_size);
+  const auto strategy = mine.settings.find("strategy");
+  const bool is_local = strategy != mine.settings.end() && strategy->second == "local-sgd";
+  if (found.world_size != mine.world_size && (mine.chunk == 0 || is_local))
+    return fmt::format("{}, now {}, {}", plural(found.world_size, "rank"), mine.world_size,
+                       is_local ? "with --strategy=local-sgd" : "without --deterministic");
   return "";
 }
 
@@ -76,7 +78,7 @@ Checkpointer::Checkpointer(const Options& options, TrainingState& state, Strateg
       errors_(errors),
       path_(fs::path(options.output) / "checkpoints"),
       folder_(path_, options.keep),
-      writer_(folder_, strategy.table(), Optimizer<float>::moment_count(options.optimizer.kind)) {}
+      writer_(folder_, strategy.table(), strategy.checkpoint_parts()) {}
 
 std::optional<CheckpointFolder::Found> Checkpointer::read_newest() {
   const auto check_state = [&](const TrainingState& found) {

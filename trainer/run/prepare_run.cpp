@@ -46,6 +46,15 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
           .sync_batch_norm = options.sync_batch_norm};
 }
 
+StrategySettings strategy_settings(const Options& options, bool on_device) {
+  StrategySettings settings(replica_settings(options, on_device));
+  if (options.strategy != "local-sgd") return settings;
+  settings.local_sgd = {
+      options.sync_every,
+      {options.outer_optimizer == "nesterov", options.outer_learning_rate, options.outer_momentum}};
+  return settings;
+}
+
 compute::cuda::OpenedGpu open_gpu(const Job& job, CollectiveErrors& errors) {
   const auto differ = errors.differing_ranks(job.on_gpu() ? 1 : 0);
   errors.run_on_rank0([&] {
@@ -177,6 +186,7 @@ Summary run_facts(const Options& options, Job& job, const RunParts& parts, const
   s.dtype = options.dtype;
   s.parameters = static_cast<std::int64_t>(parts.strategy->table().parameter_count);
   s.wanted_steps = options.steps;
+  s.strategy = options.strategy;
   s.tokens_per_step = parts.strategy->predictions_per_step();
   s.flops_per_token = workload.flops_per_sample() / static_cast<double>(workload.predictions_per_sample());
   s.memory = estimate_memory(workload, settings, 0, job.size());
@@ -204,7 +214,7 @@ void print_memory_estimate(const RunParts& parts) {
 
 RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, CollectiveErrors& errors) {
   RunParts parts;
-  const StrategySettings settings(replica_settings(options, job.on_gpu()));
+  const StrategySettings settings = strategy_settings(options, job.on_gpu());
   compute::cuda::OpenedGpu gpu = open_gpu(job, errors);
   std::unique_ptr<weights::WeightSource> weights;
   errors.run_on_all([&] {
@@ -243,6 +253,13 @@ void print_run_info(const Options& options, const Job& job, const RunParts& part
     fmt::print("peak {} measured in {} matrix products; the model needs {:.4g} MFLOP a{} {}\n",
                format_flops(facts.peak_flops), facts.dtype, facts.flops_per_token / 1e6,
                facts.unit == "image" ? "n" : "", facts.unit);
+  }
+  if (options.strategy == "local-sgd") {
+    fmt::print("local-sgd: parameters averaged every {}{}\n", plural(options.sync_every, "step"),
+               options.outer_optimizer == "nesterov"
+                   ? fmt::format(", Nesterov's outer step: learning rate {}, momentum {}",
+                                 options.outer_learning_rate, options.outer_momentum)
+                   : "");
   }
   print_memory_estimate(parts);
   fmt::print("data {}, {}\n", facts.data, parts.workload->data_line());

@@ -43,6 +43,7 @@ int Trainer::train() {
                       facts.unit == "image" ? "images" : "tokens");
     if (needs_validation()) validate(progress);
     if (signal_ == 0) loop(progress);
+    synchronize();
     if (signal_ == 0 && validated_step_ != state().step) validate(progress);
     if (!checkpointer_->has_saved(state().step)) save(progress);
     finish(progress);
@@ -71,6 +72,11 @@ RunStatus Trainer::status(RunStatus::State run_state) const {
   RunStatus status{run_state, state().step, options_.steps, {}};
   if (checkpointer_) status.checkpoint = checkpointer_->good();
   return status;
+}
+
+void Trainer::synchronize() {
+  const auto done = strategy().synchronize();
+  if (done && is_rank0()) recorder_->synchronization(*done);
 }
 
 void Trainer::save(Progress& progress) {
@@ -176,9 +182,13 @@ void Trainer::record(Progress& progress, const StepResult& result, double learni
   const std::int64_t step = state().step, tokens = parts_.facts.tokens_per_step;
   StepRecord record{step, result.loss, learning_rate, result.gradient_norm, tokens};
   record.exposed_seconds = result.exposed;
-  record.seconds = progress.step(step, result.loss, tokens, result.exposed);
+  record.communicated_bytes = result.gradient_bytes + result.gathered_bytes;
+  record.synchronized = result.synchronized;
+  recorder_->communication(result);
+  if (options_.strategy == "local-sgd") progress.note(recorder_->describe_synchronizations());
+  record.seconds = progress.step(step, result.loss, tokens, result.exposed, result.done);
   record.mfu = progress.throughput().mfu(record.tokens_per_second());
-  recorder_->step(record, result);
+  recorder_->step(record);
   if (progress.due()) keep_error([&] { recorder_->flush(); });
 }
 

@@ -52,6 +52,8 @@ class Trainer {
            is_due(options_.checkpoint_every, step);
   }
   void save(Progress& progress);
+  /// Before a validation or a checkpoint that no step ended with.
+  void synchronize();
   void finish(Progress& progress);
 
   // Rank 0 only:

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "models/memory_segment.hpp"
 #include "strategies/data_parallel/replica.hpp"
+#include "strategies/local_sgd/local_sgd.hpp"
 #include "training/strategy.hpp"
 
 namespace muster {
@@ -14,7 +16,8 @@ struct StrategySettings {
   // NOLINTNEXTLINE(google-explicit-constructor): these settings alone are those of data parallelism
   StrategySettings(Replica::Settings its_replica = {}) : replica(its_replica) {}
 
-  Replica::Settings replica;
+  Replica::Settings replica;  ///< of every strategy; the batch is that of all ranks
+  std::optional<LocalSgd::Settings> local_sgd{};
 };
 
 /// Builds the strategy on `compute`. Collective. The workload and the compute must outlive it. `world`

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 
@@ -28,8 +29,17 @@ struct StepResult {
   double exposed = 0;
   double loading = 0;              ///< seconds in which the step waited for its samples
   double communication = 0;        ///< seconds in which gradients or parameters were communicated
-  std::size_t gradient_bytes = 0;  ///< reduced in this step
+  std::size_t gradient_bytes = 0;  ///< reduced in this step; of parameters, when these are averaged
   std::size_t gathered_bytes = 0;  ///< of parameters, the parts of all ranks
+  bool synchronized = false;       ///< the ranks' parameters were averaged after this step
+  /// When this rank had done the step, if its result was ready later than that.
+  std::optional<std::chrono::steady_clock::time_point> done;
+};
+
+/// An average of the ranks' parameters.
+struct Synchronization {
+  std::size_t bytes = 0;  ///< of parameters, of one rank
+  double seconds = 0;     ///< 0 when it is only queued on a device
 };
 
 }  // namespace muster

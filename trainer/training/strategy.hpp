@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ class Strategy {
   /// Tokens or images per step, over all ranks.
   virtual std::int64_t predictions_per_step() const noexcept = 0;
 
+  /// Which tensors gather_state() fills.
+  virtual CheckpointParts checkpoint_parts() const = 0;
+
   /// Sets the initial parameters from the seed, on this rank only. Call broadcast() afterwards.
   virtual void initialize() = 0;
   /// Sets the initial parameters from trained weights of the model's sizes, on this rank only, and throws as
@@ -35,10 +39,10 @@ class Strategy {
   /// Sends the state in rank 0's `whole` to all ranks, each of which takes what it keeps. The other ranks'
   /// argument is ignored. No step may be in flight.
   virtual void scatter_state(const TrainingTensors& whole) = 0;
-  /// The reverse of scatter_state(): gathers the state of all ranks into rank 0's `whole`. Any strategy on
-  /// any number of ranks can resume from it.
+  /// The reverse of scatter_state(): gathers the state of all ranks, which have the same parameters, into
+  /// rank 0's `whole`. Any strategy on any number of ranks can resume from it.
   virtual void gather_state(const TrainingTensors& whole) = 0;
-  /// Hash over the parameters, which is the same on all ranks.
+  /// Hash over this rank's parameters.
   virtual std::uint64_t parameter_hash() = 0;
 
   /// Computes the gradients of a step on this rank and drops them, so that the compute's autotuner sees every
@@ -54,6 +58,9 @@ class Strategy {
   virtual std::size_t in_flight() const noexcept = 0;
   /// Most steps in flight.
   virtual std::size_t max_in_flight() const = 0;
+  /// Gives all ranks the same parameters, before a validation or a checkpoint. No step may be in flight.
+  /// Nothing is done, and nothing returned, when they have the same.
+  virtual std::optional<Synchronization> synchronize() { return std::nullopt; }
 
   /// Validates this rank's share of the held-out predictions, without communication. Throws as Model does.
   virtual Validation validate_share(const Model::ShouldStop& should_stop = Model::never_stop) = 0;

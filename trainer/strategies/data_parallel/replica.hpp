@@ -46,6 +46,8 @@ class Replica : public Strategy {
     double label_smoothing = 0;
     /// Batch normalization over the samples of all ranks. Without chunks only.
     bool sync_batch_norm = false;
+    /// Samples from the first of a step to the first of the next; 0: `batch`.
+    int sample_stride = 0;
   };
   /// Scalars that are reduced together with the gradients.
   static constexpr std::size_t extra_scalars = compute::reduced_scalar_count;
@@ -88,18 +90,27 @@ class Replica : public Strategy {
     return end_step();
   }
   Validation validate_share(const Model::ShouldStop& should_stop = Model::never_stop) override {
-    return model_->validate_share(world_.rank(), world_.size(), settings_.chunk > 0, should_stop);
+    return validate_part(world_.rank(), world_.size(), should_stop);
+  }
+  /// Validates the share of the held-out predictions that `rank` of `ranks` has, without communication.
+  Validation validate_part(int rank, int ranks, const Model::ShouldStop& should_stop) {
+    return model_->validate_share(rank, ranks, settings_.chunk > 0, should_stop);
   }
   void all_reduce_validation(Validation& validation) override;
   std::vector<std::string> left_out() const override { return model_->left_out(); }
   std::uint64_t parameter_hash() override;
+  CheckpointParts checkpoint_parts() const override {
+    return {Optimizer<float>::moment_count(settings_.optimizer.kind)};
+  }
+  /// Call this after tensors().parameters were changed.
+  void round_parameters() { model_->tensors().round_parameters(compute_); }
 
   /// Bytes of the model and the moments.
   std::size_t bytes() noexcept;
   const models::TensorTable& table() const noexcept override { return model_->tensors().table(); }
   /// This rank's tensors: all parameters, and the moments of its part.
   TrainingTensors tensors() noexcept {
-    return {model_->tensors().parameters(), optimizer_.moment1(), optimizer_.moment2()};
+    return {model_->tensors().parameters(), optimizer_.moment1(), optimizer_.moment2(), {}};
   }
   std::int64_t predictions_per_step() const noexcept override {
     return settings_.batch * workload_.predictions_per_sample();
