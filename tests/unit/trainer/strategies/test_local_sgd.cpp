@@ -139,3 +139,16 @@ TEST_CASE("checkpoints pass from one strategy to another", "[strategies]") {
   CHECK(read(80));
   CHECK(last_line(folder / "run/metrics.jsonl").at("validation_loss").get<double>() < 3);
 }
+
+TEST_CASE("averages over one rank change no bit", "[strategies]") {
+  const TemporaryFolder folder;
+  Options options = local_run(folder, "average");
+  const auto tensors = [&] {
+    CHECK(train_alone(options) == 0);
+    return content(checkpoint_folder(options, 50) / "tensors.safetensors");
+  };
+  const std::string averaged = tensors();
+  options.strategy = "data-parallel";
+  options.output = (folder / "data-parallel").string();
+  CHECK(tensors() == averaged);
+}
