@@ -152,6 +152,7 @@ bool Trainer::end_steps(Progress& progress, std::size_t left) {
     ++state().step;
     state().samples += options_.batch;
     state().skipped = result.finite ? 0 : state().skipped + 1;
+    if (is_rank0()) recorder_->communication(result);
     if (!result.finite) {
       report_skipped_update(progress, result);
       progress.skip();
@@ -184,7 +185,6 @@ void Trainer::record(Progress& progress, const StepResult& result, double learni
   record.exposed_seconds = result.exposed;
   record.communicated_bytes = result.gradient_bytes + result.gathered_bytes;
   record.synchronized = result.synchronized;
-  recorder_->communication(result);
   if (options_.strategy == "local-sgd") progress.note(recorder_->describe_synchronizations());
   record.seconds = progress.step(step, result.loss, tokens, result.exposed, result.done);
   record.mfu = progress.throughput().mfu(record.tokens_per_second());
