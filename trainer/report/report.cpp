@@ -9,9 +9,9 @@
 
 #include "config/settings.hpp"
 #include "muster/version.hpp"
+#include "report/format_bytes.hpp"
 #include "report/placement_svg.hpp"
 #include "report/progress.hpp"
-#include "strategies/memory_estimate.hpp"
 #include "svg/svg.hpp"
 #include "text/plural.hpp"
 

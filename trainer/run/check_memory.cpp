@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "report/format_bytes.hpp"
 #include "strategies/memory_estimate.hpp"
 #include "text/plural.hpp"
 

@@ -13,9 +13,9 @@
 #include "files/hash.hpp"
 #include "machine/measure_peak_flops.hpp"
 #include "machine/threads.hpp"
+#include "report/format_bytes.hpp"
 #include "run/check_memory.hpp"
 #include "strategies/make_strategy.hpp"
-#include "strategies/memory_estimate.hpp"
 #include "text/plural.hpp"
 
 namespace muster {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strategies/memory_estimate.hpp"
 
-#include <fmt/format.h>
-
 #include "models/memory_segment.hpp"
 
 namespace muster {
@@ -42,12 +40,6 @@ int largest_micro_batch(const Workload& workload, StrategySettings settings, std
       return settings.replica.micro_batch;
   }
   return 0;
-}
-
-std::string format_bytes(std::uint64_t bytes) {
-  const double mib = static_cast<double>(bytes) / (1 << 20);
-  if (mib >= 1024) return fmt::format("{:.1f} GiB", mib / 1024);
-  return fmt::format("{:.{}f} MiB", mib, mib < 10 ? 1 : 0);
 }
 
 }  // namespace muster

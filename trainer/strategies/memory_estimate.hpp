@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "strategies/make_strategy.hpp"
 
@@ -26,8 +25,5 @@ int largest_batch(const Workload& workload, StrategySettings settings, std::span
 /// often as it takes. 0: there is none, or the samples are computed in chunks.
 int largest_micro_batch(const Workload& workload, StrategySettings settings, std::span<const int> host_ranks,
                         int ranks, std::uint64_t free);
-
-/// "1.5 GiB", "640 MiB".
-std::string format_bytes(std::uint64_t bytes);
 
 }  // namespace muster

@@ -9,6 +9,7 @@
 #include "compute/memory.hpp"
 #include "machine/host_memory.hpp"
 #include "models/model_memory.hpp"
+#include "report/format_bytes.hpp"
 #include "strategies/memory_estimate.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
