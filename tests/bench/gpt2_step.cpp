@@ -17,8 +17,8 @@
 #include "machine/measure_peak_flops.hpp"
 #include "muster/philox.hpp"
 #include "run/omp_wait_policy.hpp"
+#include "strategies/data_parallel/replica.hpp"
 #include "timed_compute.hpp"
-#include "training/replica.hpp"
 #include "training/token_workload.hpp"
 
 namespace {

@@ -32,9 +32,18 @@ struct Part {
   std::span<float> arena;
 };
 
-std::vector<Part> list_parts(const TrainingTensors& tensors, const std::string& optimizer) {
-  if (optimizer == "sgd") return {{"", tensors.parameters}, {"sgd.momentum.", tensors.moment1}};
-  return {{"", tensors.parameters}, {"adamw.m.", tensors.moment1}, {"adamw.v.", tensors.moment2}};
+constexpr const char* outer_prefix = "outer.momentum.";
+
+std::vector<Part> list_parts(const TrainingTensors& tensors, const std::string& optimizer, bool outer) {
+  std::vector<Part> parts{{"", tensors.parameters}};
+  if (optimizer == "sgd") {
+    parts.push_back({"sgd.momentum.", tensors.moment1});
+  } else {
+    parts.push_back({"adamw.m.", tensors.moment1});
+    parts.push_back({"adamw.v.", tensors.moment2});
+  }
+  if (outer) parts.push_back({outer_prefix, tensors.outer_momentum});
+  return parts;
 }
 
 std::uint64_t hash_tensors(const models::TensorTable& table, const std::vector<Part>& parts) {
@@ -100,7 +109,7 @@ void check_shapes(const SafetensorsFile& file, const fs::path& folder, const mod
 void write_checkpoint(const fs::path& folder, const TrainingState& state, const models::TensorTable& table,
                       const TrainingTensors& tensors) {
   std::vector<SafetensorsSource> sources;
-  const auto parts = list_parts(tensors, state.optimizer);
+  const auto parts = list_parts(tensors, state.optimizer, !tensors.outer_momentum.empty());
   for (const Part& part : parts) {
     for (const auto& tensor : table.tensors) {
       sources.push_back({part.prefix + tensor.name, "F32", tensor.shape, part.arena.data() + tensor.offset,
@@ -130,7 +139,10 @@ bool Checkpoint::is_checkpoint(const fs::path& folder) {
 }
 
 void Checkpoint::read(const models::TensorTable& table, const TrainingTensors& tensors) const {
-  const auto parts = list_parts(tensors, stored_.state.optimizer);
+  const bool has_outer =
+      !table.tensors.empty() && file_.find(outer_prefix + table.tensors.front().name) != nullptr;
+  if (!has_outer) std::fill(tensors.outer_momentum.begin(), tensors.outer_momentum.end(), 0.0f);
+  const auto parts = list_parts(tensors, stored_.state.optimizer, has_outer);
   check_shapes(file_, folder_, table, parts);
   std::uint64_t hash = 0;
   std::vector<float> left_out;

@@ -21,8 +21,9 @@ TrainingTensors CheckpointWriter::copy_buffers() {
   };
   allocate(parameters_);
   allocate(moment1_);
-  if (moments_ == 2) allocate(moment2_);
-  return {parameters_.span(), moment1_.span(), moment2_.span()};
+  if (parts_.moments == 2) allocate(moment2_);
+  if (parts_.outer_momentum) allocate(outer_momentum_);
+  return {parameters_.span(), moment1_.span(), moment2_.span(), outer_momentum_.span()};
 }
 
 void CheckpointWriter::start(const TrainingState& state, double copy_seconds, std::function<void()> after) {

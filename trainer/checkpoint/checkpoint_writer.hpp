@@ -24,9 +24,8 @@ class CheckpointWriter {
     double write_seconds = 0;  ///< while training continued
   };
 
-  /// `moments`: 2 for AdamW, 1 for SGD.
-  CheckpointWriter(CheckpointFolder& folder, const models::TensorTable& table, std::size_t moments = 2)
-      : folder_(folder), table_(table), moments_(moments) {}
+  CheckpointWriter(CheckpointFolder& folder, const models::TensorTable& table, CheckpointParts parts = {})
+      : folder_(folder), table_(table), parts_(parts) {}
   // The destructor of a std::async future waits, so a started checkpoint is always completed.
 
   /// Buffers for a copy of all tensors. Call poll() or wait() until it returned the previous checkpoint,
@@ -50,8 +49,8 @@ class CheckpointWriter {
 
   CheckpointFolder& folder_;
   const models::TensorTable& table_;
-  std::size_t moments_;
-  compute::Arena<float> parameters_, moment1_, moment2_;  ///< the copy; stays allocated
+  CheckpointParts parts_;
+  compute::Arena<float> parameters_, moment1_, moment2_, outer_momentum_;  ///< the copy; stays allocated
   std::future<Written> writing_;  ///< last member: its destructor waits before the copy is freed
 };
 

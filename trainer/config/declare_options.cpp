@@ -217,6 +217,24 @@ void add_training_options(CLI::App& app, Options& o) {
       ->check(integer(std::uint64_t{0}, ~std::uint64_t{0}).description(""));
 }
 
+void add_strategy_options(CLI::App& app, Options& o) {
+  app.option_defaults()->group("Training");
+  add_option(app, "--strategy", o.strategy,
+             "How the ranks divide the training: data-parallel reduces the gradients in each step; local-sgd "
+             "lets each rank train by itself and averages the parameters from time to time")
+      ->check(CLI::IsMember({"data-parallel", "local-sgd"}));
+  add_option(app, "--sync-every", o.sync_every,
+             "With local-sgd: steps between two averages of the parameters")
+      ->check(integer(std::int64_t{1}, max_steps));
+  add_option(app, "--outer-optimizer", o.outer_optimizer,
+             "With local-sgd: average takes the mean of the ranks' parameters; nesterov goes towards it with "
+             "Nesterov's momentum (DiLoCo)")
+      ->check(CLI::IsMember({"average", "nesterov"}));
+  add_option(app, "--outer-learning-rate", o.outer_learning_rate, "Of --outer-optimizer=nesterov")
+      ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
+  add_option(app, "--outer-momentum", o.outer_momentum, "Of --outer-optimizer=nesterov")->check(below_one());
+}
+
 void add_output_options(CLI::App& app, Options& o) {
   app.option_defaults()->group("Output");
   add_option(app, "--output", o.output,
@@ -271,6 +289,7 @@ void declare_options(CLI::App& app, Options& options) {
   add_data_options(app, options);
   add_model_options(app, options);
   add_training_options(app, options);
+  add_strategy_options(app, options);
   add_output_options(app, options);
   add_machine_options(app, options);
 }

@@ -168,6 +168,43 @@ void refuse_other_kinds(const Options& o) {
                       describe_setting(o, "steps", o.steps)));
 }
 
+/// Validations and checkpoints come after an average of the parameters: their intervals are multiples of
+/// --sync-every, and so are the defaults.
+void choose_intervals(Options& o) {
+  if (o.strategy != "local-sgd") return;
+  for (const auto& [name, every] :
+       {std::pair{"eval-every", &o.eval_every}, std::pair{"checkpoint-every", &o.checkpoint_every}}) {
+    if (!o.origins.contains(name)) *every = (*every + o.sync_every - 1) / o.sync_every * o.sync_every;
+    require(*every % o.sync_every == 0,
+            fmt::format("{} is no multiple of {}, after which the ranks have the same parameters",
+                        describe_setting(o, name, *every), describe_setting(o, "sync-every", o.sync_every)));
+  }
+}
+
+/// Refuses settings of another strategy.
+void refuse_other_strategies(const Options& o) {
+  const Options unset;
+  const bool local = o.strategy == "local-sgd", nesterov = local && o.outer_optimizer == "nesterov";
+  const std::string of_local = " has a meaning with --strategy=local-sgd only: leave it out, or add that";
+  const std::string of_nesterov =
+      " has a meaning with --strategy=local-sgd and --outer-optimizer=nesterov only: leave it out, or add "
+      "these";
+  refuse_ineffective(o, "sync-every", o.sync_every, unset.sync_every, local, of_local);
+  refuse_ineffective(o, "outer-optimizer", o.outer_optimizer, unset.outer_optimizer, local, of_local);
+  refuse_ineffective(o, "outer-learning-rate", o.outer_learning_rate, unset.outer_learning_rate, nesterov,
+                     of_nesterov);
+  refuse_ineffective(o, "outer-momentum", o.outer_momentum, unset.outer_momentum, nesterov, of_nesterov);
+  const std::string contradicts = " contradicts --strategy=local-sgd, ";
+  refuse_ineffective(o, "shard-optimizer", o.shard_optimizer, false, !local,
+                     contradicts + "whose ranks have optimizer states of their own: leave one of them out");
+  refuse_ineffective(o, "sync-batch-norm", o.sync_batch_norm, false, !local,
+                     contradicts + "whose ranks compute their steps by themselves: leave one of them out");
+  require(
+      !local || o.sync_every <= o.steps,
+      fmt::format("{} is longer than {}: give fewer steps between averages, or more steps",
+                  describe_setting(o, "sync-every", o.sync_every), describe_setting(o, "steps", o.steps)));
+}
+
 /// Batch normalization needs more samples at once than a GPT: the batch of He et al., arXiv 1512.03385, and
 /// its quarters as chunks.
 void choose_batch(Options& o) {
@@ -221,7 +258,8 @@ void refuse_ineffective_settings(const Options& o) {
   const std::string none_held_out =
       fmt::format(" has no effect with {}, which holds nothing out: leave one of them out",
                   describe_setting(o, "validation-fraction", o.validation_fraction));
-  check("eval-every", o.eval_every, defaults.eval_every, holds_out || o.eval_every == 0, none_held_out);
+  check("eval-every", o.eval_every, defaults.eval_every,
+        holds_out || o.eval_every == 0 || !o.origins.contains("eval-every"), none_held_out);
   check("validation-tokens", o.validation_tokens, defaults.validation_tokens, holds_out, none_held_out);
 }
 
@@ -232,6 +270,7 @@ void finalize_options(Options& o) {
   choose_learning_rate(o);
   choose_optimizer(o);
   choose_batch(o);
+  choose_intervals(o);
   check_sizes(o.model);
   require(std::int64_t{o.batch} * o.model.context <= max_tokens,
           fmt::format("--batch {} of --context {} is more than {} tokens a step", o.batch, o.model.context,
@@ -245,6 +284,7 @@ void finalize_options(Options& o) {
   require(!o.output.empty(), "--output must name a folder");
   require(!o.resume.empty(), "--resume must be auto, off or a checkpoint's folder");
   refuse_ineffective_settings(o);
+  refuse_other_strategies(o);
 }
 
 Schedule learning_rate_schedule(const Options& o) {
@@ -272,9 +312,11 @@ std::vector<std::string> setting_warnings(const Options& o, int ranks, std::uint
                     o.steps, schedule.at(o.steps - 1)));
   }
   if (o.shard_optimizer && ranks == 1) warnings.emplace_back("--shard-optimizer has no effect on 1 rank");
+  if (o.strategy == "local-sgd" && ranks == 1 && o.outer_optimizer == "average")
+    warnings.emplace_back("--strategy=local-sgd has no effect on 1 rank");
   if (o.sync_batch_norm && ranks == 1) warnings.emplace_back("--sync-batch-norm has no effect on 1 rank");
   const int chunks = (o.batch - 1) / o.chunk + 1;
-  if (o.deterministic && chunks < ranks) {
+  if (o.deterministic && chunks < ranks && o.strategy == "data-parallel") {
     warnings.push_back(
         fmt::format("--batch {} in chunks of --chunk {} is {}: {} of {} ranks have nothing to do", o.batch,
                     o.chunk, plural(chunks, "chunk"), ranks - chunks, ranks));

@@ -63,6 +63,11 @@ struct Options {
   bool recompute = false;  ///< see models::Gpt
   bool sync_batch_norm = false;
 
+  std::string strategy = "data-parallel";   ///< or "local-sgd": how the ranks divide the training
+  std::int64_t sync_every = 50;             ///< steps; of local-sgd, as all below
+  std::string outer_optimizer = "average";  ///< or "nesterov"
+  double outer_learning_rate = 0.7, outer_momentum = 0.9;
+
   std::string output = "muster-run";
   std::string resume = "auto";
   std::int64_t eval_every = 250, checkpoint_every = 500;

@@ -132,7 +132,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   CLI::App app(
       "Trains a GPT on any text or on shards of tokens, or a network on pictures or the files of MNIST and "
       "CIFAR,\n"
-      "data-parallel over the ranks of a job.\n"
+      "over the ranks of a job.\n"
       "Start it alone, with srun --mpi=pmix or with mpirun; every rank gets the same options.\n"
       "More commands, each with its own --help: make-data and tokenize make training data, generate "
       "continues a\n"

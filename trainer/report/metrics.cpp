@@ -61,10 +61,11 @@ void Metrics::training(const StepRecord& r) {
   history_.tokens_per_second.push_back({r.step, r.tokens_per_second()});
   history_.exposed_share.push_back({r.step, r.exposed_share()});
   file_->add(fmt::format(
-      R"({{"step":{},"train_loss":{:.6f},"learning_rate":{:.6g},"gradient_norm":{:.6g},"tokens_per_second":{:.0f},"step_ms":{:.3f},"exposed_ms":{:.3f}{}}})"
+      R"({{"step":{},"train_loss":{:.6f},"learning_rate":{:.6g},"gradient_norm":{:.6g},"tokens_per_second":{:.0f},"step_ms":{:.3f},"exposed_ms":{:.3f},"communicated_bytes":{}{}{}}})"
       "\n",
       r.step, r.loss, r.learning_rate, r.gradient_norm, r.tokens_per_second(), r.seconds * 1e3,
-      r.exposed_seconds * 1e3, r.mfu ? fmt::format(R"(,"mfu":{:.4f})", *r.mfu) : ""));
+      r.exposed_seconds * 1e3, r.communicated_bytes, r.synchronized ? R"(,"synchronized":true)" : "",
+      r.mfu ? fmt::format(R"(,"mfu":{:.4f})", *r.mfu) : ""));
 }
 
 void Metrics::skipped(std::int64_t step) {

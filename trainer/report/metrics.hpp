@@ -17,10 +17,12 @@ struct StepRecord {
   std::int64_t step = 0;  ///< counted from 1
   double loss = 0;
   double learning_rate = 0, gradient_norm = 0;
-  std::int64_t tokens = 0;      ///< of all ranks
-  double seconds = 0;           ///< without time in validations and checkpoints
-  double exposed_seconds = 0;   ///< the part of `seconds` that waited for the reduction of gradients
-  std::optional<double> mfu{};  ///< model FLOPs utilization, when the peak was measured
+  std::int64_t tokens = 0;             ///< of all ranks
+  double seconds = 0;                  ///< without time in validations and checkpoints
+  double exposed_seconds = 0;          ///< the part of `seconds` that waited for the reduction of gradients
+  std::optional<double> mfu{};         ///< model FLOPs utilization, when the peak was measured
+  std::size_t communicated_bytes = 0;  ///< that the step reduced and gathered, of each rank
+  bool synchronized = false;           ///< StepResult::synchronized
 
   double tokens_per_second() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
   double exposed_share() const { return seconds > 0 ? exposed_seconds / seconds : 0; }

@@ -33,13 +33,14 @@ std::string format_loss(double loss) {
 }
 
 std::string progress_text(std::int64_t step, std::int64_t steps, double loss, const Throughput& throughput,
-                          const std::string& unit_name) {
+                          const std::string& unit_name, const std::string& note) {
   const double rate = throughput.recent_tokens_per_second();
   std::string out = fmt::format("step {}/{}  loss {:.4f}  {:.0f} {}/s", step, steps, loss, rate, unit_name);
   if (const auto mfu = throughput.mfu(rate))
     out += fmt::format("  MFU {:.{}f}%", 100 * *mfu, *mfu < 0.1 ? 1 : 0);
   return out +
-         fmt::format("  exposed {:.1f}%  {} left", 100 * throughput.recent_exposed_share(),
+         fmt::format("  exposed {:.1f}%{}{}  {} left", 100 * throughput.recent_exposed_share(),
+                     note.empty() ? "" : "  ", note,
                      format_duration(throughput.recent_step_seconds() * static_cast<double>(steps - step)));
 }
 
@@ -56,8 +57,9 @@ Progress::Progress(bool enabled, double seconds_between_lines, std::int64_t step
 
 Progress::~Progress() { clear_updating_line(); }
 
-double Progress::step(std::int64_t step, double loss, std::int64_t tokens, double exposed) {
-  const auto now = Clock::now();
+double Progress::step(std::int64_t step, double loss, std::int64_t tokens, double exposed,
+                      std::optional<Clock::time_point> ended) {
+  const auto now = ended.value_or(Clock::now());
   const double seconds = seconds_before_pause_ + seconds_between(timer_start_, now);
   seconds_before_pause_ = 0;
   timer_start_ = now;
@@ -70,7 +72,7 @@ double Progress::step(std::int64_t step, double loss, std::int64_t tokens, doubl
 }
 
 void Progress::show(std::int64_t step, Clock::time_point now) {
-  const std::string text = progress_text(step, steps_, *smoothed_loss_, throughput_, unit_name_);
+  const std::string text = progress_text(step, steps_, *smoothed_loss_, throughput_, unit_name_, note_);
   if (terminal_) {
     if (step != steps_ && seconds_between(last_drawn_, now) < redraw_seconds) return;
     last_drawn_ = now;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "training/throughput.hpp"
 
@@ -17,14 +18,15 @@ std::string format_duration(double seconds);
 std::string format_loss(double loss);
 
 /// "step 20/100  loss 2.4012  8123 tokens/s  MFU 41%  exposed 2.1%  3m07s left"; without MFU when it is
-/// unknown.
+/// unknown; with `note` before the time, unless it is empty.
 std::string progress_text(std::int64_t step, std::int64_t steps, double loss, const Throughput& throughput,
-                          const std::string& unit_name);
+                          const std::string& unit_name, const std::string& note = "");
 
 /// Prints progress to standard output: one updating line on a terminal, a plain line every few seconds
 /// otherwise. Prints only on rank 0.
 class Progress {
  public:
+  using Clock = std::chrono::steady_clock;
   /// `enabled`: false prints nothing. `unit_name`: the plural of what the rate counts.
   Progress(bool enabled, double seconds_between_lines, std::int64_t steps, Throughput throughput,
            std::string unit_name = "tokens");
@@ -33,13 +35,16 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   /// Counts a finished step, which began when the previous one ended. `tokens`: over all ranks; `exposed`:
-  /// seconds that waited for gradients. Returns the step's seconds.
-  double step(std::int64_t step, double loss, std::int64_t tokens, double exposed);
+  /// seconds that waited for gradients; `ended`: if not now. Returns the step's seconds.
+  double step(std::int64_t step, double loss, std::int64_t tokens, double exposed,
+              std::optional<Clock::time_point> ended = {});
   /// Ends a step whose update was skipped; its time is not counted.
   void skip();
   /// Call these before and after work that is not training (validation, checkpoints), to exclude its time.
   void pause_timer();
   void resume_timer();
+  /// What the lines say beside speed and loss from now on.
+  void note(std::string text) { note_ = std::move(text); }
   /// Prints a permanent line.
   void line(const std::string& text);
   const Throughput& throughput() const noexcept { return throughput_; }
@@ -47,7 +52,6 @@ class Progress {
   bool due() const noexcept { return due_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   void show(std::int64_t step, Clock::time_point now);
   void clear_updating_line();
 
@@ -55,7 +59,7 @@ class Progress {
   double line_interval_;
   std::int64_t steps_;
   Throughput throughput_;
-  std::string unit_name_;
+  std::string unit_name_, note_;
   double seconds_before_pause_ = 0;  ///< seconds of the current step before the pause
   Clock::time_point timer_start_, last_due_, last_drawn_{};
   bool updating_line_ = false, due_ = false;

@@ -9,11 +9,11 @@
 
 #include "config/settings.hpp"
 #include "muster/version.hpp"
+#include "report/format_bytes.hpp"
 #include "report/placement_svg.hpp"
 #include "report/progress.hpp"
 #include "svg/svg.hpp"
 #include "text/plural.hpp"
-#include "training/memory_estimate.hpp"
 
 namespace muster {
 namespace {
@@ -115,7 +115,12 @@ std::string machine(const Summary& s) {
     out += row("model's need", fmt::format("{:.4g} MFLOP for each of the {} it trains on",
                                            s.flops_per_token / 1e6, unit_name(s)));
   }
-  if (s.world_size > 1) {
+  if (s.world_size > 1 && s.strategy == "local-sgd") {
+    out += row("averaged parameters",
+               fmt::format("{}, {:.3g} MB a step, {:.2f} ms of a step; {} of a step waited for it",
+                           plural(s.synchronizations, "time"), static_cast<double>(s.gradient_bytes) / 1e6,
+                           1e3 * s.communication_seconds, percent(s.exposed_share)));
+  } else if (s.world_size > 1) {
     out += row("gradients", fmt::format("{:.1f} MB a step, reduced in {:.2f} ms; {} of a step waited for it",
                                         static_cast<double>(s.gradient_bytes) / 1e6,
                                         1e3 * s.communication_seconds, percent(s.exposed_share)));

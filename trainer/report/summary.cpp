@@ -73,6 +73,8 @@ std::string as_json(const Summary& s) {
                                     {"loading_share", s.loading_share},
                                     {"left_out_images", s.left_out_images},
                                     {"communication_seconds", s.communication_seconds},
+                                    {"strategy", s.strategy},
+                                    {"synchronizations", s.synchronizations},
                                     {"gradient_bytes", s.gradient_bytes},
                                     {"gathered_bytes", s.gathered_bytes},
                                     {"flops_per_token", s.flops_per_token},

@@ -18,11 +18,14 @@ struct Summary {
   std::string model, data, device, dtype;
   /// What is predicted: "byte", "token" or "image". Fields named tokens count these.
   std::string unit = "token";
+  std::string strategy = "data-parallel";  ///< --strategy
   std::int64_t parameters = 0;
   /// Updates done before this start, updates done now, --steps.
   std::int64_t first_step = 0, steps = 0, wanted_steps = 0;
+  /// Bytes: means over the steps of this start.
   std::int64_t tokens_per_step = 0, gradient_bytes = 0, gathered_bytes = 0;
-  double flops_per_token = 0;  ///< that the model needs per token
+  std::int64_t synchronizations = 0;  ///< averages of parameters in this start
+  double flops_per_token = 0;         ///< that the model needs per token
 
   std::optional<double> training_loss;  ///< mean over the last steps
   std::optional<double> validation_loss, best_validation_loss;

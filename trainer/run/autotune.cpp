@@ -22,7 +22,7 @@ void choose(const Options& options, RunParts& parts, bool resumed, compute::Auto
   const std::string why = results.empty() ? "the checkpoint has none" : tuner.load(results);
   const auto from = std::chrono::steady_clock::now();
   tuner.set_timing(true);
-  parts.replica->rehearse(parts.state.samples);
+  parts.strategy->rehearse(parts.state.samples);
   tuner.set_timing(false);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - from;
   results = tuner.results();

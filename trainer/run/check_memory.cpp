@@ -5,8 +5,9 @@
 
 #include <algorithm>
 
+#include "report/format_bytes.hpp"
+#include "strategies/memory_estimate.hpp"
 #include "text/plural.hpp"
-#include "training/memory_estimate.hpp"
 
 namespace muster {
 namespace {
@@ -32,7 +33,7 @@ std::string describe_remedy(const Options& options) {
 
 }  // namespace
 
-FreeMemory check_memory(const Options& options, const Workload& workload, const Replica::Settings& settings,
+FreeMemory check_memory(const Options& options, const Workload& workload, const StrategySettings& settings,
                         const Job& job, const compute::cuda::OpenedGpu& gpu, CollectiveErrors& errors) {
   const int ranks = job.size();
   const bool on_gpu = gpu.compute != nullptr;
@@ -43,11 +44,11 @@ FreeMemory check_memory(const Options& options, const Workload& workload, const 
   const auto all = errors.gather(static_cast<std::uint64_t>(mine));
   const std::uint64_t largest = *std::min_element(all.begin(), all.end());
   errors.run_on_all([&] {
-    if (mine == settings.batch) return;
+    if (mine == settings.replica.batch) return;
     const std::uint64_t needed = estimate_host_memory(workload, settings, host_ranks, ranks);
     const std::string what = fmt::format(
-        "--batch {} needs {} of memory for {} on {}, and {} is {}", settings.batch, format_bytes(needed),
-        plural(static_cast<std::int64_t>(host_ranks.size()), "rank"),
+        "--batch {} needs {} of memory for {} on {}, and {} is {}", settings.replica.batch,
+        format_bytes(needed), plural(static_cast<std::int64_t>(host_ranks.size()), "rank"),
         job.roster()[static_cast<std::size_t>(job.rank())].host, format_bytes(free.bytes), free.where);
     if (largest == 0)
       throw Error(ErrorCode::usage, fmt::format("{}: no batch fits: {}", what, describe_remedy(options)));

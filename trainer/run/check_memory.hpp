@@ -4,8 +4,8 @@
 #include "compute/cuda/open_device.hpp"
 #include "config/options.hpp"
 #include "machine/host_memory.hpp"
+#include "strategies/make_strategy.hpp"
 #include "training/collective_errors.hpp"
-#include "training/replica.hpp"
 
 namespace muster {
 
@@ -13,7 +13,7 @@ namespace muster {
 /// Collective.
 /// @returns the memory that is free before the run allocates.
 /// @throws CollectiveAbort after an error with the largest batch that fits.
-FreeMemory check_memory(const Options& options, const Workload& workload, const Replica::Settings& settings,
+FreeMemory check_memory(const Options& options, const Workload& workload, const StrategySettings& settings,
                         const Job& job, const compute::cuda::OpenedGpu& gpu, CollectiveErrors& errors);
 
 }  // namespace muster

@@ -29,9 +29,11 @@ std::string differing_bits(const TrainingState& mine, const TrainingState& found
   if (found.chunk != mine.chunk) return "another --deterministic or --chunk";
   if (found.threads != mine.threads)
     return fmt::format("{}, now {}", plural(found.threads, "thread"), mine.threads);
-  if (found.world_size != mine.world_size && mine.chunk == 0)
-    return fmt::format("{}, now {}, without --deterministic", plural(found.world_size, "rank"),
-                       mine.world_size);
+  const auto strategy = mine.settings.find("strategy");
+  const bool is_local = strategy != mine.settings.end() && strategy->second == "local-sgd";
+  if (found.world_size != mine.world_size && (mine.chunk == 0 || is_local))
+    return fmt::format("{}, now {}, {}", plural(found.world_size, "rank"), mine.world_size,
+                       is_local ? "with --strategy=local-sgd" : "without --deterministic");
   return "";
 }
 
@@ -67,16 +69,16 @@ bool is_directly_in(const fs::path& folder, const fs::path& path) {
 
 }  // namespace
 
-Checkpointer::Checkpointer(const Options& options, TrainingState& state, Replica& replica, Communicator world,
-                           CollectiveErrors& errors)
+Checkpointer::Checkpointer(const Options& options, TrainingState& state, Strategy& strategy,
+                           Communicator world, CollectiveErrors& errors)
     : options_(options),
       state_(state),
-      replica_(replica),
+      strategy_(strategy),
       world_(std::move(world)),
       errors_(errors),
       path_(fs::path(options.output) / "checkpoints"),
       folder_(path_, options.keep),
-      writer_(folder_, replica.table(), Optimizer<float>::moment_count(options.optimizer.kind)) {}
+      writer_(folder_, strategy.table(), strategy.checkpoint_parts()) {}
 
 std::optional<CheckpointFolder::Found> Checkpointer::read_newest() {
   const auto check_state = [&](const TrainingState& found) {
@@ -89,7 +91,7 @@ std::optional<CheckpointFolder::Found> Checkpointer::read_newest() {
                             path_.string(), differences));
   };
   const auto skipped = [](const std::string& why) { fmt::print("skipping a checkpoint: {}\n", why); };
-  return folder_.read_newest(replica_.table(), writer_.copy_buffers(), check_state, skipped);
+  return folder_.read_newest(strategy_.table(), writer_.copy_buffers(), check_state, skipped);
 }
 
 std::optional<CheckpointFolder::Found> Checkpointer::read_named() {
@@ -104,7 +106,7 @@ std::optional<CheckpointFolder::Found> Checkpointer::read_named() {
     }
     const Checkpoint checkpoint{fs::path(options_.resume)};
     require_same_tensors(state_, checkpoint.state(), options_.resume);
-    checkpoint.read(replica_.table(), writer_.copy_buffers());
+    checkpoint.read(strategy_.table(), writer_.copy_buffers());
     found = {options_.resume, checkpoint.state()};
     const std::string differences = differing_options(state_, checkpoint.state());
     if (!differences.empty())
@@ -128,8 +130,9 @@ void Checkpointer::begin_at(const CheckpointFolder::Found& found) {
   resumed_ = true;
   fmt::print("resuming {} after step {}\n", found.path.string(), state_.step);
   // Saved into this run's own folder, so that the next start resumes from there.
-  const fs::path path =
-      options_.resume == "auto" ? found.path : folder_.save(state_, replica_.table(), writer_.copy_buffers());
+  const fs::path path = options_.resume == "auto"
+                            ? found.path
+                            : folder_.save(state_, strategy_.table(), writer_.copy_buffers());
   if (state_.skipped == 0) good_ = path;
   if (!differences.empty())
     fmt::print("note: the checkpoint was made with {}: later steps have other bits\n", differences);
@@ -150,16 +153,16 @@ void Checkpointer::resume() {
   state_.samples = position[1];
   state_.skipped = position[2];
   resumed_ = position[3] != 0;
-  if (!resumed_) return replica_.broadcast();
+  if (!resumed_) return strategy_.broadcast();
   saved_step_ = state_.step;
-  replica_.scatter_state(world_.rank() == 0 ? writer_.copy_buffers() : TrainingTensors{});
+  strategy_.scatter_state(world_.rank() == 0 ? writer_.copy_buffers() : TrainingTensors{});
 }
 
 void Checkpointer::save(Progress& progress, const std::function<std::function<void()>()>& before) {
   progress.pause_timer();
   TrainingTensors copy_buffers;
   std::function<void()> after;
-  const std::uint64_t hash = replica_.parameter_hash();
+  const std::uint64_t hash = strategy_.parameter_hash();
   const auto differing = errors_.differing_ranks(hash);
   errors_.run_on_rank0([&] {
     if (!differing.empty()) {
@@ -177,7 +180,7 @@ void Checkpointer::save(Progress& progress, const std::function<std::function<vo
     copy_buffers = writer_.copy_buffers();
   });
   const auto from = std::chrono::steady_clock::now();
-  replica_.gather_state(copy_buffers);
+  strategy_.gather_state(copy_buffers);
   const double copied = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
   errors_.run_on_rank0([&] { writer_.start(state_, copied, std::move(after)); });
   saved_step_ = state_.step;

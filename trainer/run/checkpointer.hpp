@@ -12,7 +12,7 @@
 #include "config/options.hpp"
 #include "report/progress.hpp"
 #include "training/collective_errors.hpp"
-#include "training/replica.hpp"
+#include "training/strategy.hpp"
 
 namespace muster {
 
@@ -20,7 +20,7 @@ namespace muster {
 class Checkpointer {
  public:
   /// `state`: of the run after its last ended step. All arguments but `world` must outlive this object.
-  Checkpointer(const Options& options, TrainingState& state, Replica& replica, Communicator world,
+  Checkpointer(const Options& options, TrainingState& state, Strategy& strategy, Communicator world,
                CollectiveErrors& errors);
 
   /// Chooses where the run begins, by --resume: sets the state's position and the tensors of all ranks.
@@ -51,7 +51,7 @@ class Checkpointer {
 
   const Options& options_;
   TrainingState& state_;
-  Replica& replica_;
+  Strategy& strategy_;
   Communicator world_;
   CollectiveErrors& errors_;
   std::filesystem::path path_;

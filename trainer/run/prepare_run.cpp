@@ -14,9 +14,10 @@
 #include "machine/measure_peak_flops.hpp"
 #include "machine/threads.hpp"
 #include "models/named_network.hpp"
+#include "report/format_bytes.hpp"
 #include "run/check_memory.hpp"
+#include "strategies/make_strategy.hpp"
 #include "text/plural.hpp"
-#include "training/memory_estimate.hpp"
 
 namespace muster {
 namespace {
@@ -44,6 +45,15 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
           .micro_batch = options.micro_batch,
           .label_smoothing = options.label_smoothing,
           .sync_batch_norm = options.sync_batch_norm};
+}
+
+StrategySettings strategy_settings(const Options& options, bool on_device) {
+  StrategySettings settings(replica_settings(options, on_device));
+  if (options.strategy != "local-sgd") return settings;
+  settings.local_sgd = {
+      options.sync_every,
+      {options.outer_optimizer == "nesterov", options.outer_learning_rate, options.outer_momentum}};
+  return settings;
 }
 
 compute::cuda::OpenedGpu open_gpu(const Options& options, const Job& job, CollectiveErrors& errors) {
@@ -110,12 +120,12 @@ void check_same_on_all_ranks(const Options& options, const Workload& workload, C
   });
 }
 
-/// Builds the replica on `compute`. Returns a function that measures the peak FLOP/s of `compute`.
+/// Builds the strategy on `compute`. Returns a function that measures the peak FLOP/s of `compute`.
 template <typename Real>
-std::function<double()> build_replica_on(RunParts& parts, const Replica::Settings& settings,
-                                         std::unique_ptr<compute::Compute<Real>> compute,
-                                         Communicator tensors, Communicator host) {
-  parts.replica = std::make_unique<Replica>(settings, *parts.workload, *compute, std::move(tensors), host);
+std::function<double()> build_strategy_on(RunParts& parts, const StrategySettings& settings,
+                                          std::unique_ptr<compute::Compute<Real>> compute,
+                                          Communicator tensors, Communicator host) {
+  parts.strategy = make_strategy(settings, *parts.workload, *compute, std::move(tensors), std::move(host));
   const auto measure = [&of = *compute] { return measure_peak_flops(of); };
   parts.compute = std::move(compute);
   return measure;
@@ -127,15 +137,15 @@ std::unique_ptr<compute::Compute<Real>> compute_on_cpu(int threads) {
   return std::make_unique<Cpu>(typename Cpu::Options{threads, true, nullptr});
 }
 
-std::function<double()> build_replica(const Options& options, Job& job, RunParts& parts,
-                                      const Replica::Settings& settings, compute::cuda::OpenedGpu gpu) {
+std::function<double()> build_strategy(const Options& options, Job& job, RunParts& parts,
+                                       const StrategySettings& settings, compute::cuda::OpenedGpu gpu) {
   const int threads = gpu.compute ? 1 : choose_threads(options.threads, job.roster(), job.rank());
   const Communicator host = job.host_world();
   parts.state.threads = threads;
-  if (gpu.compute) return build_replica_on(parts, settings, std::move(gpu.compute), job.world(), host);
+  if (gpu.compute) return build_strategy_on(parts, settings, std::move(gpu.compute), job.world(), host);
   if (options.dtype == "bf16")
-    return build_replica_on(parts, settings, compute_on_cpu<bfloat16>(threads), host, host);
-  return build_replica_on(parts, settings, compute_on_cpu<float>(threads), host, host);
+    return build_strategy_on(parts, settings, compute_on_cpu<bfloat16>(threads), host, host);
+  return build_strategy_on(parts, settings, compute_on_cpu<float>(threads), host, host);
 }
 
 std::vector<RankInfo> gather_ranks(const Options& options, Job& job, CollectiveErrors& errors,
@@ -167,8 +177,7 @@ TrainingState initial_state(const Options& options, const Job& job, const RunPar
   return state;
 }
 
-Summary run_facts(const Options& options, Job& job, const RunParts& parts,
-                  const Replica::Settings& settings) {
+Summary run_facts(const Options& options, Job& job, const RunParts& parts, const StrategySettings& settings) {
   const Workload& workload = *parts.workload;
   Summary s;
   s.model = workload.model_line();
@@ -176,9 +185,10 @@ Summary run_facts(const Options& options, Job& job, const RunParts& parts,
   s.data = options.data;
   s.device = parts.compute->describe();
   s.dtype = options.dtype;
-  s.parameters = static_cast<std::int64_t>(parts.replica->table().parameter_count);
+  s.parameters = static_cast<std::int64_t>(parts.strategy->table().parameter_count);
   s.wanted_steps = options.steps;
-  s.tokens_per_step = parts.replica->predictions_per_step();
+  s.strategy = options.strategy;
+  s.tokens_per_step = parts.strategy->predictions_per_step();
   s.flops_per_token = workload.flops_per_sample() / static_cast<double>(workload.predictions_per_sample());
   s.memory = estimate_memory(workload, settings, 0, job.size());
   s.world_size = job.size();
@@ -205,7 +215,7 @@ void print_memory_estimate(const RunParts& parts) {
 
 RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, CollectiveErrors& errors) {
   RunParts parts;
-  const auto settings = replica_settings(options, job.on_gpu());
+  const StrategySettings settings = strategy_settings(options, job.on_gpu());
   compute::cuda::OpenedGpu gpu = open_gpu(options, job, errors);
   std::unique_ptr<weights::WeightSource> weights;
   errors.run_on_all([&] {
@@ -217,9 +227,9 @@ RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, Col
   const FreeMemory free = check_memory(options, *parts.workload, settings, job, gpu, errors);
   std::function<double()> measure;
   errors.run_on_all([&] {
-    measure = build_replica(options, job, parts, settings, std::move(gpu));
+    measure = build_strategy(options, job, parts, settings, std::move(gpu));
     if (job.rank() != 0) return;
-    weights ? parts.replica->initialize(*weights) : parts.replica->initialize();
+    weights ? parts.strategy->initialize(*weights) : parts.strategy->initialize();
   });
   parts.state = initial_state(options, job, parts, weights.get());
   parts.facts = run_facts(options, job, parts, settings);
@@ -244,6 +254,13 @@ void print_run_info(const Options& options, const Job& job, const RunParts& part
     fmt::print("peak {} measured in {} matrix products; the model needs {:.4g} MFLOP a{} {}\n",
                format_flops(facts.peak_flops), facts.dtype, facts.flops_per_token / 1e6,
                facts.unit == "image" ? "n" : "", facts.unit);
+  }
+  if (options.strategy == "local-sgd") {
+    fmt::print("local-sgd: parameters averaged every {}{}\n", plural(options.sync_every, "step"),
+               options.outer_optimizer == "nesterov"
+                   ? fmt::format(", Nesterov's outer step: learning rate {}, momentum {}",
+                                 options.outer_learning_rate, options.outer_momentum)
+                   : "");
   }
   print_memory_estimate(parts);
   fmt::print("data {}, {}\n", facts.data, parts.workload->data_line());

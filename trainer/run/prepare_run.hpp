@@ -11,7 +11,7 @@
 #include "report/summary.hpp"
 #include "run/output_folder.hpp"
 #include "training/collective_errors.hpp"
-#include "training/replica.hpp"
+#include "training/strategy.hpp"
 #include "training/workload.hpp"
 
 namespace muster {
@@ -20,14 +20,14 @@ namespace muster {
 struct RunParts {
   std::unique_ptr<Workload> workload;
   std::unique_ptr<compute::UpdateCompute<float>> compute;
-  std::unique_ptr<Replica> replica;  ///< on rank 0 with the initial parameters
-  TrainingState state;               ///< with this run's settings, at step 0
-  Summary facts;                     ///< the values that do not change during the run
-  std::string memory_limit;          ///< FreeMemory::where, for facts.free_bytes
+  std::unique_ptr<Strategy> strategy;  ///< on rank 0 with the initial parameters
+  TrainingState state;                 ///< with this run's settings, at step 0
+  Summary facts;                       ///< the values that do not change during the run
+  std::string memory_limit;            ///< FreeMemory::where, for facts.free_bytes
 };
 
 /// Opens the GPU, the data and the output folder, checks that the ranks fit together and that the run fits
-/// into memory, and builds the replica. Collective.
+/// into memory, and builds the strategy. Collective.
 /// @throws CollectiveAbort when a check refuses the run and its error is printed.
 RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, CollectiveErrors& errors);
 

@@ -66,13 +66,33 @@ Recorder::Recorder(const Options& options, Summary facts, bool continues,
   if (options.tensorboard) events_.emplace(folder_ / "tensorboard", facts_.first_step);
 }
 
-void Recorder::step(const StepRecord& record, const StepResult& result) {
+void Recorder::communication(const StepResult& result) {
   communication_seconds_ += result.communication;
   loading_seconds_ += result.loading;
-  facts_.gradient_bytes = static_cast<std::int64_t>(result.gradient_bytes);
+  gradient_bytes_ += static_cast<double>(result.gradient_bytes);
+  // A GPU's reduction may be unknown for a step.
+  if (result.gradient_bytes > 0) ++reducing_steps_;
+  if (result.synchronized) ++synchronizations_;
   facts_.gathered_bytes = static_cast<std::int64_t>(result.gathered_bytes);
+}
+
+void Recorder::step(const StepRecord& record) {
   metrics_.training(record);
   if (events_) events_->training(record);
+}
+
+void Recorder::synchronization(const Synchronization& done) {
+  communication_seconds_ += done.seconds;
+  gradient_bytes_ += static_cast<double>(done.bytes);
+  ++synchronizations_;
+}
+
+double Recorder::mean_gradient_bytes() const {
+  return reducing_steps_ > 0 ? gradient_bytes_ / static_cast<double>(reducing_steps_) : 0;
+}
+
+std::string Recorder::describe_synchronizations() const {
+  return fmt::format("{}, {:.3g} MB/step", plural(synchronizations_, "average"), mean_gradient_bytes() / 1e6);
 }
 
 void Recorder::validation(std::int64_t step, const Validation& found) {
@@ -110,6 +130,8 @@ Summary Recorder::summary(const Throughput& throughput, std::int64_t step, const
   if (const std::int64_t steps = step - s.first_step; steps > 0)
     s.communication_seconds = communication_seconds_ / static_cast<double>(steps);
   if (s.training_seconds > 0) s.loading_share = loading_seconds_ / s.training_seconds;
+  s.gradient_bytes = std::llround(mean_gradient_bytes());
+  s.synchronizations = synchronizations_;
   s.left_out_images = left_out_;
   if (s.tokens_per_second > 0) s.mfu = throughput.mfu(s.tokens_per_second);
   s.peak_resident_bytes = peak_resident_bytes();

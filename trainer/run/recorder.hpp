@@ -12,7 +12,8 @@
 #include "report/event_file.hpp"
 #include "report/metrics.hpp"
 #include "report/summary.hpp"
-#include "training/replica.hpp"
+#include "training/model.hpp"
+#include "training/step.hpp"
 #include "training/throughput.hpp"
 
 namespace muster {
@@ -26,7 +27,13 @@ class Recorder {
   Recorder(const Options& options, Summary facts, bool continues,
            std::chrono::steady_clock::time_point started);
 
-  void step(const StepRecord& record, const StepResult& result);
+  /// Counts what a step has communicated and loaded; before step().
+  void communication(const StepResult& result);
+  void step(const StepRecord& record);
+  /// Counts one that is no part of a step.
+  void synchronization(const Synchronization& done);
+  /// "3 averages, 0.4 MB/step" since this start.
+  std::string describe_synchronizations() const;
   void skipped_update(std::int64_t step) { metrics_.skipped(step); }
   void validation(std::int64_t step, const Validation& found);
   bool has_validation(std::int64_t step) const;
@@ -49,8 +56,12 @@ class Recorder {
   Summary facts_;
   std::chrono::steady_clock::time_point started_;
   Metrics metrics_;
-  std::optional<EventFile> events_;                         ///< with --tensorboard
-  double communication_seconds_ = 0, loading_seconds_ = 0;  ///< over all steps since this start
+  std::optional<EventFile> events_;  ///< with --tensorboard
+  double mean_gradient_bytes() const;
+
+  // Over all steps since this start:
+  double communication_seconds_ = 0, loading_seconds_ = 0, gradient_bytes_ = 0;
+  std::int64_t reducing_steps_ = 0, synchronizations_ = 0;
   std::vector<std::string> left_out_;
 };
 

@@ -43,6 +43,7 @@ int Trainer::train() {
                       facts.unit == "image" ? "images" : "tokens");
     if (needs_validation()) validate(progress);
     if (signal_ == 0) loop(progress);
+    synchronize();
     if (signal_ == 0 && validated_step_ != state().step) validate(progress);
     if (!checkpointer_->has_saved(state().step)) save(progress);
     finish(progress);
@@ -55,7 +56,7 @@ int Trainer::train() {
 
 void Trainer::prepare() {
   parts_ = prepare_run(options_, job_, output_, errors_);
-  checkpointer_ = std::make_unique<Checkpointer>(options_, state(), replica(), world_, errors_);
+  checkpointer_ = std::make_unique<Checkpointer>(options_, state(), strategy(), world_, errors_);
   checkpointer_->resume();
   parts_.facts.first_step = state().step;
   errors_.run_on_rank0([&] {
@@ -73,6 +74,11 @@ RunStatus Trainer::status(RunStatus::State run_state) const {
   return status;
 }
 
+void Trainer::synchronize() {
+  const auto done = strategy().synchronize();
+  if (done && is_rank0()) recorder_->synchronization(*done);
+}
+
 void Trainer::save(Progress& progress) {
   checkpointer_->save(progress, [&] {
     recorder_->flush();
@@ -82,7 +88,7 @@ void Trainer::save(Progress& progress) {
 
 void Trainer::record_left_out(Progress& progress) {
   std::set<std::string> images;
-  const std::vector<std::string> own = replica().left_out();
+  const std::vector<std::string> own = strategy().left_out();
   for (const std::string& texts : gather_texts(world_, fmt::format("{}", fmt::join(own, "\n")))) {
     for (const std::string_view image : split(texts, '\n')) {
       if (!image.empty()) images.emplace(image);
@@ -115,15 +121,15 @@ void Trainer::loop(Progress& progress) {
   while (state().step < options_.steps) {
     keep_error([&] { checkpointer_->finish(progress, false); });
     begin_step();
-    const auto in_flight = replica().in_flight();
+    const auto in_flight = strategy().in_flight();
     const bool drain = must_end_before_next(state().step + static_cast<std::int64_t>(in_flight));
-    bool stop = end_steps(progress, drain ? 0 : replica().max_in_flight() - 1);
+    bool stop = end_steps(progress, drain ? 0 : strategy().max_in_flight() - 1);
     if (stop) end_steps(progress, 0);  // all ranks have begun the next step already
     if (stop && state().step < options_.steps) {
       signal_ = stop_signal();
       return;
     }
-    if (replica().in_flight() > 0) continue;
+    if (strategy().in_flight() > 0) continue;
     if (is_due(options_.eval_every)) validate(progress);
     if (signal_ != 0) return;
     // While updates are skipped, no checkpoint replaces the last good one.
@@ -132,20 +138,21 @@ void Trainer::loop(Progress& progress) {
 }
 
 void Trainer::begin_step() {
-  const auto in_flight = static_cast<std::int64_t>(replica().in_flight());
+  const auto in_flight = static_cast<std::int64_t>(strategy().in_flight());
   const std::int64_t step = state().step + in_flight;
-  replica().begin_step(step, state().samples + in_flight * options_.batch, schedule_.at(step),
-                       {received_signal() != 0, output_error_.has_value()});
+  strategy().begin_step(step, state().samples + in_flight * options_.batch, schedule_.at(step),
+                        {received_signal() != 0, output_error_.has_value()});
 }
 
 bool Trainer::end_steps(Progress& progress, std::size_t left) {
   bool stop = false;
-  while (replica().in_flight() > left) {
-    const StepResult result = replica().end_step();
+  while (strategy().in_flight() > left) {
+    const StepResult result = strategy().end_step();
     const double learning_rate = schedule_.at(state().step);
     ++state().step;
     state().samples += options_.batch;
     state().skipped = result.finite ? 0 : state().skipped + 1;
+    if (is_rank0()) recorder_->communication(result);
     if (!result.finite) {
       report_skipped_update(progress, result);
       progress.skip();
@@ -176,9 +183,12 @@ void Trainer::record(Progress& progress, const StepResult& result, double learni
   const std::int64_t step = state().step, tokens = parts_.facts.tokens_per_step;
   StepRecord record{step, result.loss, learning_rate, result.gradient_norm, tokens};
   record.exposed_seconds = result.exposed;
-  record.seconds = progress.step(step, result.loss, tokens, result.exposed);
+  record.communicated_bytes = result.gradient_bytes + result.gathered_bytes;
+  record.synchronized = result.synchronized;
+  if (options_.strategy == "local-sgd") progress.note(recorder_->describe_synchronizations());
+  record.seconds = progress.step(step, result.loss, tokens, result.exposed, result.done);
   record.mfu = progress.throughput().mfu(record.tokens_per_second());
-  recorder_->step(record, result);
+  recorder_->step(record);
   if (progress.due()) keep_error([&] { recorder_->flush(); });
 }
 
@@ -227,13 +237,13 @@ void Trainer::validate(Progress& progress) {
   Validation found;
   std::int32_t interrupted = 0;
   errors_.run_on_all(
-      [&] { found = replica().validate_share([&] { return (interrupted = received_signal()) != 0; }); });
+      [&] { found = strategy().validate_share([&] { return (interrupted = received_signal()) != 0; }); });
   world_.all_reduce(std::span<std::int32_t>(&interrupted, 1), Reduction::max);
   if (interrupted != 0) {
     signal_ = stop_signal();
     return progress.resume_timer();
   }
-  replica().all_reduce_validation(found);
+  strategy().all_reduce_validation(found);
   progress.line(fmt::format("validation loss {} nats/{} over {} {}s{}, after step {}",
                             format_loss(found.loss.value()), workload.unit(),
                             static_cast<std::int64_t>(found.loss.weight), workload.unit(),

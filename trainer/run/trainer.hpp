@@ -52,6 +52,8 @@ class Trainer {
            is_due(options_.checkpoint_every, step);
   }
   void save(Progress& progress);
+  /// Before a validation or a checkpoint that no step ended with.
+  void synchronize();
   void finish(Progress& progress);
 
   // Rank 0 only:
@@ -63,7 +65,7 @@ class Trainer {
   }
   RunStatus status(RunStatus::State state) const;
   bool is_rank0() const { return world_.rank() == 0; }
-  Replica& replica() { return *parts_.replica; }
+  Strategy& strategy() { return *parts_.strategy; }
   TrainingState& state() { return parts_.state; }  ///< after the last ended step
   const TrainingState& state() const { return parts_.state; }
 

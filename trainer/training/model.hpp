@@ -10,6 +10,7 @@
 
 #include "models/model_tensors.hpp"
 #include "muster/average.hpp"
+#include "muster/communicator.hpp"
 #include "muster/sampler.hpp"
 
 namespace muster {
@@ -23,6 +24,13 @@ struct Validation {
   Average loss;      ///< cross-entropy, nats
   Average accuracy;  ///< share of right predictions; weight 0 when the model does not count them
 };
+
+/// Replaces every rank's part by the exact mean over all ranks. Collective.
+inline void average_over_ranks(Communicator& host, Validation& validation) {
+  Average all[] = {validation.loss, validation.accuracy};
+  average_over_ranks(host, all);
+  validation = {all[0], all[1]};
+}
 
 /// One rank's network and training samples, as Replica uses them. Samples are numbered through all epochs,
 /// the same on all ranks. A sample's result depends on its number and the seed alone, not on the rank or on

@@ -6,7 +6,7 @@
 
 #include "muster/job.hpp"
 #include "training/collective_errors.hpp"
-#include "training/replica.hpp"
+#include "training/step.hpp"
 
 namespace muster {
 

@@ -6,9 +6,9 @@
 #include "data/shard.hpp"
 #include "data/synthetic_language.hpp"
 #include "muster/error.hpp"
+#include "strategies/data_parallel/replica.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
-#include "training/replica.hpp"
 
 using namespace muster;
 using data::Language;

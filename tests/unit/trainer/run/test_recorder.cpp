@@ -27,9 +27,11 @@ TEST_CASE("the summary has the steps of this start and the last validation", "[r
   StepResult result;
   result.communication = 0.5;
   result.gradient_bytes = 40;
-  recorder.step({5, 2.0, 1e-3, 1.0, 10}, result);
+  recorder.communication(result);
+  recorder.step({5, 2.0, 1e-3, 1.0, 10});
   result.communication = 1.5;
-  recorder.step({6, 3.0, 1e-3, 1.0, 10}, result);
+  recorder.communication(result);
+  recorder.step({6, 3.0, 1e-3, 1.0, 10});
   CHECK_FALSE(recorder.has_validation(6));
   recorder.validation(6, {{8.0, 4.0}, {3.0, 4.0}});
   CHECK(recorder.has_validation(6));

@@ -8,13 +8,13 @@
 #include "catch.hpp"
 #include "content.hpp"
 #include "run/trainer.hpp"
+#include "strategies/data_parallel/replica.hpp"
+#include "strategies/memory_estimate.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
 #include "trainer/report/count_elements.hpp"
 #include "trainer/scenarios/small_run.hpp"
 #include "training/collective_errors.hpp"
-#include "training/memory_estimate.hpp"
-#include "training/replica.hpp"
 
 using namespace muster;
 using namespace small_run_of_one;

@@ -5,9 +5,9 @@
 killed_and_resumed.py MUSTER_TRAIN [--mpirun MPIRUN] [--times N] [--steps N] [--seed S]
 
 Each run is killed one to four times, mostly in a random remaining step and otherwise during its start. The kill hits one rank, or all
-ranks with their launcher. Three kinds of runs alternate: one rank; two ranks; and, with --deterministic, another number of ranks at
-every start. Both files of the last checkpoint must be equal byte for byte, and all metrics except times. For changing numbers of
-ranks only the tensors must be equal, because the state contains the number.
+ranks with their launcher. Four kinds of runs alternate: one rank; with --deterministic, another number of ranks at every start; two
+ranks; and two ranks of local SGD. Both files of the last checkpoint must be equal byte for byte, and all metrics except times. For
+changing numbers of ranks only the tensors must be equal, because the state contains the number.
 """
 import argparse
 import json
@@ -201,7 +201,8 @@ def main():
     fixed = ["--deterministic", "--chunk=2"]
     kinds = [Kind("one rank", [1])]
     if arguments.mpirun:
-        kinds += [Kind("changing numbers of ranks", [1, 2, 3], fixed), Kind("two ranks", [2])]
+        averaged = ["--strategy=local-sgd", "--sync-every=2", "--checkpoint-every=2", "--outer-optimizer=nesterov"]
+        kinds += [Kind("changing numbers of ranks", [1, 2, 3], fixed), Kind("two ranks", [2]), Kind("two ranks of local SGD", [2], averaged)]
     folder = pathlib.Path(tempfile.mkdtemp())
     try:
         (folder / "text").write_text("".join(f"line {i} of a text that is long enough to learn something from\n" for i in range(600)))

@@ -7,12 +7,12 @@
 #include <limits>
 #include <vector>
 
+#include "strategies/data_parallel/replica.hpp"
+#include "strategies/memory_estimate.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
 #include "training/collective_errors.hpp"
-#include "training/memory_estimate.hpp"
 #include "training/non_finite.hpp"
-#include "training/replica.hpp"
 
 using namespace muster;
 

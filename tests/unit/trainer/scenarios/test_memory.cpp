@@ -9,9 +9,10 @@
 #include "compute/memory.hpp"
 #include "machine/host_memory.hpp"
 #include "models/model_memory.hpp"
+#include "report/format_bytes.hpp"
+#include "strategies/memory_estimate.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
-#include "training/memory_estimate.hpp"
 
 using namespace muster;
 

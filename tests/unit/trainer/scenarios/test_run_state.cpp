@@ -11,8 +11,8 @@
 #include "catch.hpp"
 #include "content.hpp"
 #include "small_run.hpp"
+#include "strategies/data_parallel/replica.hpp"
 #include "trainer/models/model_fixture.hpp"
-#include "training/replica.hpp"
 
 using namespace muster;
 using namespace small_run_of_one;

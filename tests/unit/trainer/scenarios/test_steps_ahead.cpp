@@ -10,8 +10,8 @@
 #include "catch.hpp"
 #include "content.hpp"
 #include "small_run.hpp"
+#include "strategies/data_parallel/replica.hpp"
 #include "trainer/fakes/gpu_or_doubles.hpp"
-#include "training/replica.hpp"
 
 // With AddressSanitizer each of these takes a minute, and the cases on a replica run the same code.
 #ifdef __SANITIZE_ADDRESS__
@@ -274,6 +274,25 @@ TEST_CASE("a run on a late GPU is a step ahead, and counts and names diverging s
   const std::int64_t last = 4 - skipped + 2;
   CHECK(last_line(folder / "given up/status.json").at("step") == last);
   CHECK(last_line(folder / "given up/metrics.jsonl").at("step") == last);
+}
+
+TEST_CASE("local SGD on a late GPU has the bits of one that waits, and those of a resumed run", WHOLE_RUN) {
+  const TemporaryFolder folder;
+  Options options = tiny_run(folder);
+  options.strategy = "local-sgd";
+  options.outer_optimizer = "nesterov";
+  options.steps = 3;
+  options.sync_every = options.checkpoint_every = 2;
+  options.schedule = "constant";
+  CHECK(train_on_fakes(options, "") == 0);
+  const auto bytes = [&] { return read_checkpoint_bytes(checkpoint_folder(options, 3)); };
+  const std::string whole = bytes();
+  std::filesystem::remove_all(checkpoint_folder(options, 3));
+  CHECK(train_on_fakes(options, "late") == 0);  // from step 2
+  CHECK(bytes() == whole);
+  options.output = (folder / "late").string();
+  CHECK(train_on_fakes(options, "late") == 0);
+  CHECK(bytes() == whole);
 }
 
 TEST_CASE("a resumed run uses the algorithms of its first start, also when others have become faster",

@@ -6,11 +6,11 @@
 #include "data/synthetic_digits.hpp"
 #include "models/conv_net.hpp"
 #include "models/mnist_cnn.hpp"
+#include "strategies/data_parallel/replica.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
 #include "training/network_workload.hpp"
 #include "training/plane_data.hpp"
-#include "training/replica.hpp"
 
 using namespace muster;
 

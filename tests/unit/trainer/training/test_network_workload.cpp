@@ -6,11 +6,11 @@
 #include "catch.hpp"
 #include "data/cifar.hpp"
 #include "data/synthetic_shapes.hpp"
+#include "strategies/data_parallel/replica.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
 #include "training/network_workload.hpp"
 #include "training/plane_data.hpp"
-#include "training/replica.hpp"
 #include "training/sample_images.hpp"
 
 using namespace muster;

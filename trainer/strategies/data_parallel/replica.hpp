@@ -9,42 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpoint.hpp"
 #include "compute/compute.hpp"
 #include "muster/muster.hpp"
 #include "optimizer/optimizer.hpp"
+#include "training/strategy.hpp"
 #include "training/workload.hpp"
-#include "weights/weight_source.hpp"
 
 namespace muster {
 
-/// Flags of this rank for all ranks; how many ranks set each is reduced together with the gradients.
-struct StepFlags {
-  bool stop = false;    ///< a signal was received
-  bool failed = false;  ///< another error occurred on this rank
-};
-
-struct StepResult {
-  double loss = 0;           ///< mean over the global batch, nats per prediction
-  double gradient_norm = 0;  ///< before clipping
-  /// False on every rank when any rank's loss or gradients are not finite; then there was no update.
-  bool finite = true;
-  Share non_finite_samples;  ///< this rank's global samples with non-finite loss or gradients
-  bool any_stop = false, any_failed = false;
-  /// Why this rank could not use its samples; then any_failed is true on every rank.
-  std::optional<Error> error;
-  /// Seconds by which the gradient reduction outlasted the backward pass, plus, with sharded optimizer state,
-  /// the seconds of gathering the parameters, which does not overlap with anything.
-  double exposed = 0;
-  double loading = 0;              ///< seconds in which the step waited for its samples
-  double communication = 0;        ///< seconds in which gradients or parameters were communicated
-  std::size_t gradient_bytes = 0;  ///< reduced in this step
-  std::size_t gathered_bytes = 0;  ///< of parameters, the parts of all ranks
-};
-
 /// One rank's copy of the model and its part in data-parallel training: after every step, all ranks have the
 /// same parameters. Functions that communicate are collective over `world`.
-class Replica {
+class Replica : public Strategy {
  public:
   struct Settings {
     OptimizerSettings optimizer;
@@ -71,6 +46,8 @@ class Replica {
     double label_smoothing = 0;
     /// Batch normalization over the samples of all ranks. Without chunks only.
     bool sync_batch_norm = false;
+    /// Samples from the first of a step to the first of the next; 0: `batch`.
+    int sample_stride = 0;
   };
   /// Scalars that are reduced together with the gradients.
   static constexpr std::size_t extra_scalars = compute::reduced_scalar_count;
@@ -87,61 +64,55 @@ class Replica {
   Replica(const Settings& settings, const Workload& workload, compute::Compute<Real>& compute,
           Communicator world, std::optional<Communicator> host = {});
 
-  /// Sets the initial parameters from the seed, on this rank only. Call broadcast() afterwards.
-  void initialize();
-  /// Sets the initial parameters from trained weights of the model's sizes, on this rank only, and throws as
-  /// they do. Call broadcast() afterwards.
-  void initialize(const weights::WeightSource& source);
-  /// Sends rank 0's parameters to all ranks.
-  void broadcast();
-  /// Sends the state in rank 0's `whole` to all ranks: the parameters to every rank, the moments to the ranks
-  /// that keep them. The other ranks' argument is ignored. Collective; allocates no memory for host tensors.
-  void scatter_state(const TrainingTensors& whole);
-  /// The reverse of scatter_state(): gathers the state of all ranks, one after the other, into rank 0's
-  /// `whole`.
-  void gather_state(const TrainingTensors& whole);
+  void initialize() override;
+  void initialize(const weights::WeightSource& source) override;
+  void broadcast() override;
+  /// The parameters go to every rank, the moments to the ranks that keep them. Allocates no memory for host
+  /// tensors.
+  void scatter_state(const TrainingTensors& whole) override;
+  /// Gathers from one rank after the other.
+  void gather_state(const TrainingTensors& whole) override;
 
-  /// Computes the gradients of this rank's part of the global samples [first_sample, first_sample + batch)
-  /// and drops them, so that the compute's autotuner sees every product of a step. Without chunks only. No
-  /// step may be in flight. Waits for the device; not collective.
-  void rehearse(std::int64_t first_sample);
-  /// Begins update number `step` (from 0) on the global samples [first_sample, first_sample + batch). On the
-  /// host the update is done when this returns. On an asynchronous device it is only queued, and the host
-  /// does not wait.
-  void begin_step(std::int64_t step, std::int64_t first_sample, double learning_rate, const StepFlags& flags);
-  /// Ends the oldest step in flight and returns its result. Waits for the device, under the communicator's
-  /// deadline.
-  StepResult end_step();
-  /// Number of steps that were begun and not ended.
-  std::size_t in_flight() const noexcept { return in_flight_.size(); }
-  /// Most steps in flight: on an asynchronous device one step may begin before the previous one ends.
-  std::size_t max_in_flight() const { return compute_.stream() != nullptr ? 2 : 1; }
+  /// Without chunks only.
+  void rehearse(std::int64_t first_sample) override;
+  /// On the host the update is done when this returns. On an asynchronous device it is only queued, and the
+  /// host does not wait.
+  void begin_step(std::int64_t step, std::int64_t first_sample, double learning_rate,
+                  const StepFlags& flags) override;
+  StepResult end_step() override;
+  std::size_t in_flight() const noexcept override { return in_flight_.size(); }
+  /// On an asynchronous device one step may begin before the previous one ends.
+  std::size_t max_in_flight() const override { return compute_.stream() != nullptr ? 2 : 1; }
   /// begin_step() and end_step(); no other step may be in flight.
   StepResult step(std::int64_t step, std::int64_t first_sample, double learning_rate,
                   const StepFlags& flags) {
     begin_step(step, first_sample, learning_rate, flags);
     return end_step();
   }
-  /// Validates this rank's share of the held-out predictions, without communication. Throws as Model does.
-  Validation validate_share(const Model::ShouldStop& should_stop = Model::never_stop) {
-    return model_->validate_share(world_.rank(), world_.size(), settings_.chunk > 0, should_stop);
+  Validation validate_share(const Model::ShouldStop& should_stop = Model::never_stop) override {
+    return validate_part(world_.rank(), world_.size(), should_stop);
   }
-  /// Replaces this rank's result by the exact mean over all ranks.
-  void all_reduce_validation(Validation& validation);
-  /// See Model::left_out(); of this rank.
-  std::vector<std::string> left_out() const { return model_->left_out(); }
-  /// Hash over the parameters.
-  std::uint64_t parameter_hash();
+  /// Validates the share of the held-out predictions that `rank` of `ranks` has, without communication.
+  Validation validate_part(int rank, int ranks, const Model::ShouldStop& should_stop) {
+    return model_->validate_share(rank, ranks, settings_.chunk > 0, should_stop);
+  }
+  void all_reduce_validation(Validation& validation) override;
+  std::vector<std::string> left_out() const override { return model_->left_out(); }
+  std::uint64_t parameter_hash() override;
+  CheckpointParts checkpoint_parts() const override {
+    return {Optimizer<float>::moment_count(settings_.optimizer.kind)};
+  }
+  /// Call this after tensors().parameters were changed.
+  void round_parameters() { model_->tensors().round_parameters(compute_); }
 
   /// Bytes of the model and the moments.
   std::size_t bytes() noexcept;
-  const models::TensorTable& table() const noexcept { return model_->tensors().table(); }
+  const models::TensorTable& table() const noexcept override { return model_->tensors().table(); }
   /// This rank's tensors: all parameters, and the moments of its part.
   TrainingTensors tensors() noexcept {
-    return {model_->tensors().parameters(), optimizer_.moment1(), optimizer_.moment2()};
+    return {model_->tensors().parameters(), optimizer_.moment1(), optimizer_.moment2(), {}};
   }
-  /// Tokens or images per step, over all ranks.
-  std::int64_t predictions_per_step() const noexcept {
+  std::int64_t predictions_per_step() const noexcept override {
     return settings_.batch * workload_.predictions_per_sample();
   }
 

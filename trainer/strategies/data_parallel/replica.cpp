@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "training/replica.hpp"
+#include "strategies/data_parallel/replica.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -133,8 +133,8 @@ std::optional<Error> Replica::load_samples(const Share& samples, double& seconds
 void Replica::prefetch(std::uint64_t first_sample) {
   std::vector<Share> samples;
   const Share mine = reducer_->chunks();
-  for (const std::uint64_t first :
-       {first_sample, first_sample + static_cast<std::uint64_t>(settings_.batch)}) {
+  const int stride = settings_.sample_stride > 0 ? settings_.sample_stride : settings_.batch;
+  for (const std::uint64_t first : {first_sample, first_sample + static_cast<std::uint64_t>(stride)}) {
     for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk)
       samples.push_back(chunk_samples({0, first, {}}, chunk));
   }
@@ -251,11 +251,7 @@ void Replica::gather_parameters(StepResult& result) {
   result.communication += seconds;
 }
 
-void Replica::all_reduce_validation(Validation& validation) {
-  Average all[] = {validation.loss, validation.accuracy};
-  average_over_ranks(host_, all);
-  validation = {all[0], all[1]};
-}
+void Replica::all_reduce_validation(Validation& validation) { average_over_ranks(host_, validation); }
 
 Share Replica::rank_part(int rank) const {
   const std::size_t size = model_->tensors().table().arena_size;

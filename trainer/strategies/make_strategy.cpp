@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strategies/make_strategy.hpp"
+
+#include <utility>
+
+#include "strategies/data_parallel/replica_memory.hpp"
+
+namespace muster {
+
+template <typename Real>
+std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings, const Workload& workload,
+                                        compute::Compute<Real>& compute, Communicator world,
+                                        Communicator host) {
+  if (settings.local_sgd) {
+    return std::make_unique<LocalSgd>(*settings.local_sgd, settings.replica, workload, compute,
+                                      std::move(world), std::move(host));
+  }
+  return std::make_unique<Replica>(settings.replica, workload, compute, std::move(world), std::move(host));
+}
+
+template std::unique_ptr<Strategy> make_strategy(const StrategySettings&, const Workload&,
+                                                 compute::Compute<float>&, Communicator, Communicator);
+template std::unique_ptr<Strategy> make_strategy(const StrategySettings&, const Workload&,
+                                                 compute::Compute<bfloat16>&, Communicator, Communicator);
+
+MemorySegments estimate_memory(const Workload& workload, const StrategySettings& settings, int rank,
+                               int ranks) {
+  if (settings.local_sgd)
+    return LocalSgd::estimate_memory(workload, *settings.local_sgd, settings.replica, rank, ranks);
+  return estimate_memory(workload, settings.replica, rank, ranks);
+}
+
+}  // namespace muster

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "models/memory_segment.hpp"
+#include "strategies/data_parallel/replica.hpp"
+#include "strategies/local_sgd/local_sgd.hpp"
+#include "training/strategy.hpp"
+
+namespace muster {
+
+/// A strategy with its settings.
+struct StrategySettings {
+  // NOLINTNEXTLINE(google-explicit-constructor): these settings alone are those of data parallelism
+  StrategySettings(Replica::Settings its_replica = {}) : replica(its_replica) {}
+
+  Replica::Settings replica;  ///< of every strategy; the batch is that of all ranks
+  std::optional<LocalSgd::Settings> local_sgd{};
+};
+
+/// Builds the strategy on `compute`. Collective. The workload and the compute must outlive it. `world`
+/// communicates from the compute's memory, `host` from host memory.
+template <typename Real>
+std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings, const Workload& workload,
+                                        compute::Compute<Real>& compute, Communicator world,
+                                        Communicator host);
+
+/// The memory that `rank` of `ranks` allocates for training, computed before it allocates.
+MemorySegments estimate_memory(const Workload& workload, const StrategySettings& settings, int rank,
+                               int ranks);
+
+}  // namespace muster
