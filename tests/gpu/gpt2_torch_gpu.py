@@ -151,4 +151,5 @@ def main():
     sys.exit(0 if difference <= TOLERATED else 1)
 
 
-main()
+if __name__ == "__main__":
+    main()
