@@ -8,7 +8,7 @@
 #include <new>
 
 #ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/common_interface_defs.h>
+#include <sanitizer/asan_interface.h>
 #endif
 
 #ifdef FAKE_GPU_FINDS_RACES
@@ -58,6 +58,9 @@ void Fibre::release_stack() {
 void Fibre::prepare(void (*entry)()) {
   if (finds_races) release_stack();  // a new stack, and a new thread of ThreadSanitizer
   if (stack_ == nullptr) stack_ = map_memory(stack_bytes);
+#ifdef __SANITIZE_ADDRESS__
+  __asan_unpoison_memory_region(stack_, stack_bytes);  // frames of a thread that did not end
+#endif
 #ifdef FAKE_GPU_FINDS_RACES
   sanitizer_ = __tsan_create_fiber(0);
 #endif
