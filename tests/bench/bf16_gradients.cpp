@@ -7,11 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <vector>
 
-#include "checkpoint/safetensors.hpp"
 #include "compute/cpu/cpu_compute.hpp"
+#include "model_files.hpp"
 #include "models/gpt.hpp"
 #include "muster/philox.hpp"
 
@@ -22,20 +21,9 @@ namespace {
 
 constexpr int vocabulary = 256, head_width = 64;
 
-void write_tensors(const std::filesystem::path& path, const models::TensorTable& table,
-                   std::span<const float> values) {
-  std::vector<SafetensorsSource> sources;
-  for (const auto& tensor : table.tensors)
-    sources.push_back(
-        {tensor.name, "F32", tensor.shape, values.data() + tensor.offset, tensor.count * sizeof(float)});
-  write_safetensors(path, {}, sources);
-}
-
 void write_inputs(const std::filesystem::path& folder, const GptConfig& config, int batch,
                   const std::vector<compute::Token>& tokens) {
-  std::ofstream(folder / "tokens.bin", std::ios::binary)
-      .write(reinterpret_cast<const char*>(tokens.data()),
-             static_cast<std::streamsize>(tokens.size() * sizeof tokens[0]));
+  write_tokens(folder / "tokens.bin", tokens);
   std::ofstream(folder / "run.json") << nlohmann::json{
       {"layers", config.layers},   {"heads", config.heads},           {"width", config.width},
       {"context", config.context}, {"vocabulary", config.vocabulary}, {"batch", batch}};

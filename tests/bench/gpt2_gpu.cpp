@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/safetensors.hpp"
 #include "gpt2_gpu_parts.hpp"
 #include "machine/measure_peak_flops.hpp"
+#include "model_files.hpp"
 #include "muster/error.hpp"
 #include "muster/philox.hpp"
 #include "optimizer/optimizer.hpp"
@@ -84,14 +84,8 @@ class Training {
     const auto on_gpu = gpt_.tensors().parameters();
     std::vector<float> weights(on_gpu.size());
     on_.gpu().copy_out(weights.data(), on_gpu.data(), on_gpu.size_bytes());
-    std::vector<SafetensorsSource> sources;
-    for (const auto& tensor : gpt_.tensors().table().tensors)
-      sources.push_back(
-          {tensor.name, "F32", tensor.shape, weights.data() + tensor.offset, tensor.count * sizeof(float)});
-    write_safetensors(folder / "weights.safetensors", {}, sources);
-    std::ofstream(folder / "tokens.bin", std::ios::binary)
-        .write(reinterpret_cast<const char*>(tokens_.data()),
-               static_cast<std::streamsize>(tokens_.size() * sizeof tokens_[0]));
+    write_tensors(folder / "weights.safetensors", gpt_.tensors().table(), weights);
+    write_tokens(folder / "tokens.bin", tokens_);
   }
 
  private:

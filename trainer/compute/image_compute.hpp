@@ -40,9 +40,9 @@ struct PoolShape {
   int out_width() const { return (width + 2 * padding - window) / stride + 1; }
 };
 
-/// A batch normalization of x [batch, pixels, channels] (Ioffe and Szegedy, arXiv 1502.03167): out = (x -
-/// mean) * rstd
-/// * gain + bias (+ addend, unless null), then ReLU if `relu`, with PyTorch's epsilon 1e-5.
+/// A batch normalization of x [batch, pixels, channels] (Ioffe and Szegedy, arXiv 1502.03167):
+/// out = (x - mean) * rstd * gain + bias (+ addend, unless null), then ReLU if `relu`, with PyTorch's epsilon
+/// 1e-5.
 template <typename Real>
 struct BatchNorm {
   using Sum = Accurate<Real>;

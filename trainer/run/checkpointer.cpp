@@ -24,16 +24,15 @@ std::string differing_options(const TrainingState& mine, const TrainingState& fo
 }
 
 /// Describes a difference that changes the bits of later steps but not the run; empty when there is none.
-std::string differing_bits(const TrainingState& mine, const TrainingState& found) {
+/// `rank_dependence`: the strategy's.
+std::string differing_bits(const TrainingState& mine, const TrainingState& found,
+                           const std::string& rank_dependence) {
   if (found.dtype != mine.dtype) return fmt::format("--dtype={}, now {}", found.dtype, mine.dtype);
   if (found.chunk != mine.chunk) return "another --deterministic or --chunk";
   if (found.threads != mine.threads)
     return fmt::format("{}, now {}", plural(found.threads, "thread"), mine.threads);
-  const auto strategy = mine.settings.find("strategy");
-  const bool is_local = strategy != mine.settings.end() && strategy->second == "local-sgd";
-  if (found.world_size != mine.world_size && (mine.chunk == 0 || is_local))
-    return fmt::format("{}, now {}, {}", plural(found.world_size, "rank"), mine.world_size,
-                       is_local ? "with --strategy=local-sgd" : "without --deterministic");
+  if (found.world_size != mine.world_size && !rank_dependence.empty())
+    return fmt::format("{}, now {}, {}", plural(found.world_size, "rank"), mine.world_size, rank_dependence);
   return "";
 }
 
@@ -121,7 +120,7 @@ std::optional<CheckpointFolder::Found> Checkpointer::read_named() {
 }
 
 void Checkpointer::begin_at(const CheckpointFolder::Found& found) {
-  const std::string differences = differing_bits(state_, found.state);
+  const std::string differences = differing_bits(state_, found.state, strategy_.rank_dependence());
   const std::string changes = describe_changed_settings(found.state, state_);
   state_.step = found.state.step;
   state_.samples = found.state.samples;

@@ -51,14 +51,14 @@ class Recorder {
   void write_results(const Summary& summary);
 
  private:
+  double mean_gradient_bytes() const;
+
   const Options& options_;
   std::filesystem::path folder_, metrics_path_;
   Summary facts_;
   std::chrono::steady_clock::time_point started_;
   Metrics metrics_;
   std::optional<EventFile> events_;  ///< with --tensorboard
-  double mean_gradient_bytes() const;
-
   // Over all steps since this start:
   double communication_seconds_ = 0, loading_seconds_ = 0, gradient_bytes_ = 0;
   std::int64_t reducing_steps_ = 0, synchronizations_ = 0;

@@ -185,7 +185,7 @@ void Trainer::record(Progress& progress, const StepResult& result, double learni
   record.exposed_seconds = result.exposed;
   record.communicated_bytes = result.gradient_bytes + result.gathered_bytes;
   record.synchronized = result.synchronized;
-  if (options_.strategy == "local-sgd") progress.note(recorder_->describe_synchronizations());
+  if (result.synchronized) progress.note(recorder_->describe_synchronizations());
   record.seconds = progress.step(step, result.loss, tokens, result.exposed, result.done);
   record.mfu = progress.throughput().mfu(record.tokens_per_second());
   recorder_->step(record);

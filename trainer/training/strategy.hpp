@@ -26,6 +26,10 @@ class Strategy {
   /// Tokens or images per step, over all ranks.
   virtual std::int64_t predictions_per_step() const noexcept = 0;
 
+  /// The setting by which another number of ranks gives other bits, as "without --deterministic"; empty when
+  /// it gives the same.
+  virtual std::string rank_dependence() const = 0;
+
   /// Which tensors gather_state() fills.
   virtual CheckpointParts checkpoint_parts() const = 0;
 

@@ -13,8 +13,7 @@ detail::SharedObject CudnnLibrary::open() {
   constexpr const char* variable = "MUSTER_CUDNN_LIBRARY";
   const std::string advice =
       "the trainer needs cuDNN 9 or 8 for networks on images with --device=cuda: load its module, name the "
-      "file in "
-      "MUSTER_CUDNN_LIBRARY, or pass --device=cpu";
+      "file in MUSTER_CUDNN_LIBRARY, or pass --device=cpu";
   try {
     return {variable, "libcudnn.so.9", advice};
   } catch (const Error& error) {

@@ -99,6 +99,9 @@ class Replica : public Strategy {
   void all_reduce_validation(Validation& validation) override;
   std::vector<std::string> left_out() const override { return model_->left_out(); }
   std::uint64_t parameter_hash() override;
+  std::string rank_dependence() const override {
+    return settings_.chunk > 0 ? "" : "without --deterministic";
+  }
   CheckpointParts checkpoint_parts() const override {
     return {Optimizer<float>::moment_count(settings_.optimizer.kind)};
   }

@@ -43,6 +43,7 @@ class LocalSgd : public Strategy {
   std::int64_t predictions_per_step() const noexcept override {
     return batch_ * worker_.predictions_per_step() / static_cast<std::int64_t>(share_.count());
   }
+  std::string rank_dependence() const override { return "with --strategy=local-sgd"; }
   CheckpointParts checkpoint_parts() const override;
 
   void initialize() override { worker_.initialize(); }

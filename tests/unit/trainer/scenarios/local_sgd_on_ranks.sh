@@ -43,34 +43,34 @@ run 2 --steps 16 --shard-optimizer --output "$folder/parts" > "$folder/log"
 grep -q 'made with .*--strategy=local-sgd, now data-parallel' "$folder/log" || fail "no note about another strategy"
 grep -q 'validation loss .*, after step 16' "$folder/log" || fail "data parallelism did not go on"
 
+# start_endless NAME: a run on three ranks in the background, its process id in $started; returns when it trains.
+start_endless() {
+  run 3 --strategy local-sgd --sync-every 50000 --steps 100000 --eval-every 0 --checkpoint-every 0 --output "$folder/$1" > "$folder/$1.log" 2>&1 &
+  started=$!
+  i=0
+  until grep -qs '"state":"running"' "$folder/$1/status.json" || [ $i -eq 600 ]; do
+    sleep 0.1
+    i=$((i + 1))
+  done
+}
+# one_rank NAME: the process id of one of its ranks.
+one_rank() { pgrep -f "^$train .*--output $folder/$1\$" | sed -n 2p; }
+
 # A signal to one rank ends all ranks after the same step, with an average and a checkpoint between two that were due.
-run 3 --strategy local-sgd --sync-every 50000 --steps 100000 --eval-every 0 --checkpoint-every 0 --output "$folder/signal" > "$folder/log" 2>&1 &
-started=$!
-i=0
-until grep -qs '"state":"running"' "$folder/signal/status.json" || [ $i -eq 600 ]; do
-  sleep 0.1
-  i=$((i + 1))
-done
-kill -USR2 "$(pgrep -f "^$train .*--output $folder/signal\$" | sed -n 2p)"
+start_endless signal
+kill -USR2 "$(one_rank signal)"
 code=0
 wait $started || code=$?
 [ $code -eq 0 ] || fail "ranks of which one got a signal ended with $code"
-grep -q 'stopped by signal 12 after step' "$folder/log" || fail "no line about one rank's signal"
-grep -q 'parameters identical on 3 ranks' "$folder/log" || fail "no average after a signal"
+grep -q 'stopped by signal 12 after step' "$folder/signal.log" || fail "no line about one rank's signal"
+grep -q 'parameters identical on 3 ranks' "$folder/signal.log" || fail "no average after a signal"
 grep -q '"state":"unfinished"' "$folder/signal/status.json" || fail "one rank's signal left the run in another state"
 
 # A lost rank.
-name=$folder/lost
-run 3 --strategy local-sgd --sync-every 50000 --steps 100000 --eval-every 0 --checkpoint-every 0 --output "$name" > "$name.log" 2>&1 &
-started=$!
-i=0
-until grep -qs '"state":"running"' "$name/status.json" || [ $i -eq 600 ]; do
-  sleep 0.1
-  i=$((i + 1))
-done
-kill -9 "$(pgrep -f "^$train .*--output $name\$" | sed -n 2p)"
+start_endless lost
+kill -9 "$(one_rank lost)"
 code=0
 wait $started || code=$?
 [ $code -ne 0 ] || fail "ranks without one of them ended with 0"
-[ "$(grep -c '^muster: rank [0-9] (host .*), pid [0-9]*, was killed by signal 9 (Killed), while running' "$name.log")" -eq 1 ] ||
-  fail "not exactly one line about a lost rank: $(cat "$name.log")"
+[ "$(grep -c '^muster: rank [0-9] (host .*), pid [0-9]*, was killed by signal 9 (Killed), while running' "$folder/lost.log")" -eq 1 ] ||
+  fail "not exactly one line about a lost rank: $(cat "$folder/lost.log")"
