@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -52,9 +53,18 @@ int report_option_error(const muster::Error& error) {
   return error.exit_code();
 }
 
+muster::JoinOptions join_options(const muster::Options& options, muster::Device device) {
+  muster::JoinOptions join{.device = device};
+  if (options.elastic > 0) {
+    join.tolerate_rank_loss = true;
+    join.abort_grace = std::chrono::milliseconds(0);  // a step may take longer
+  }
+  return join;
+}
+
 int run(const muster::Options& options) {
   const muster::ChosenDevice chosen = muster::choose_device(options);
-  muster::Job job = muster::Job::join({.device = chosen.device});
+  muster::Job job = muster::Job::join(join_options(options, chosen.device));
   muster::Options final_options = options;
   if (job.on_gpu()) final_options.dtype = "bf16";
   const muster::Hello& self = job.roster()[static_cast<std::size_t>(job.rank())];

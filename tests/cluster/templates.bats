@@ -28,6 +28,29 @@ teardown_file() { lab_down; }
   done
 }
 
+@test "elastic: a rank is killed, and the others end the run" {
+  submit elastic --data "$REPOSITORY/LICENSE" --steps 400 --checkpoint-every 2 --eval-every 0
+  wait_until "compgen -G '$folder/muster-run/checkpoints/step-*/state.json' >/dev/null"
+  # shellcheck disable=SC2016  # expanded on the node
+  lab node n0 bash -c 'kill -KILL "$(pgrep -f -- "^[^ ]*muster-train " | head -n 1)"'
+  finished
+  lab exec scontrol show job "$job" | grep -q JobState=COMPLETED
+  trained "$folder/muster-run" 4 2
+  [ "$(grep -c '^warning: rank . (host n0), pid [0-9]*, .* 3 ranks go on, ' "$folder/job.log")" = 1 ]
+  grep -q 'parameters identical on 3 ranks' "$folder/job.log"
+}
+
+@test "elastic: with too few ranks left the job saves and goes back into the queue" {
+  MUSTER_ELASTIC=4 submit elastic --data "$REPOSITORY/LICENSE" --steps 400 --checkpoint-every 2 --eval-every 0
+  wait_until "compgen -G '$folder/muster-run/checkpoints/step-*/state.json' >/dev/null"
+  # shellcheck disable=SC2016  # expanded on the node
+  lab node n1 bash -c 'kill -KILL "$(pgrep -f -- "^[^ ]*muster-train " | head -n 1)"'
+  wait_until "grep -q 'goes back into the queue' '$folder/job.log'" || { cat "$folder/job.log"; return 1; }
+  grep -q '^stopped with 3 ranks of at least 4 after step [0-9]*: start it again to go on$' "$folder/job.log"
+  lab exec scancel "$job"
+  finished
+}
+
 @test "sbatch accepts every layout in multi-node's comments" {
   sed -n 's/^##SBATCH //p' "$REPOSITORY/sbatch/multi-node.sbatch" > "$BATS_TEST_TMPDIR/layouts"
   [ "$(wc -l < "$BATS_TEST_TMPDIR/layouts")" = 3 ]

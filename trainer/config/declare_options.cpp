@@ -233,6 +233,10 @@ void add_strategy_options(CLI::App& app, Options& o) {
   add_option(app, "--outer-learning-rate", o.outer_learning_rate, "Of --outer-optimizer=nesterov")
       ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
   add_option(app, "--outer-momentum", o.outer_momentum, "Of --outer-optimizer=nesterov")->check(below_one());
+  add_option(app, "--elastic", o.elastic,
+             "After the loss of ranks, go on with those that are left, from the state in their memory, if "
+             "they are at least this many; with fewer, save a checkpoint and end; 0: a loss ends the run")
+      ->check(integer(0, 1 << 20));
 }
 
 void add_output_options(CLI::App& app, Options& o) {

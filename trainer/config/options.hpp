@@ -67,6 +67,7 @@ struct Options {
   std::int64_t sync_every = 50;             ///< steps; of local-sgd, as all below
   std::string outer_optimizer = "average";  ///< or "nesterov"
   double outer_learning_rate = 0.7, outer_momentum = 0.9;
+  int elastic = 0;  ///< fewest ranks with which the run goes on after a loss; 0: a loss ends it
 
   std::string output = "muster-run";
   std::string resume = "auto";

@@ -45,6 +45,8 @@ class Progress {
   void resume_timer();
   /// What the lines say beside speed and loss from now on.
   void note(std::string text) { note_ = std::move(text); }
+  /// False prints nothing from now on.
+  void enable(bool enabled) { enabled_ = enabled; }
   /// Prints a permanent line.
   void line(const std::string& text);
   const Throughput& throughput() const noexcept { return throughput_; }

@@ -125,6 +125,7 @@ std::string machine(const Summary& s) {
                                         static_cast<double>(s.gradient_bytes) / 1e6,
                                         1e3 * s.communication_seconds, percent(s.exposed_share)));
   }
+  for (const std::string& lost : s.lost_ranks) out += row("went on without", lost);
   if (!s.checkpoint.empty()) out += row("checkpoint", s.checkpoint);
   return out + "</table>\n";
 }

@@ -72,6 +72,7 @@ std::string as_json(const Summary& s) {
                                     {"exposed_share", s.exposed_share},
                                     {"loading_share", s.loading_share},
                                     {"left_out_images", s.left_out_images},
+                                    {"lost_ranks", s.lost_ranks},
                                     {"communication_seconds", s.communication_seconds},
                                     {"strategy", s.strategy},
                                     {"synchronizations", s.synchronizations},

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "report/format_bytes.hpp"
 #include "strategies/memory_estimate.hpp"
@@ -22,6 +23,15 @@ std::vector<int> ranks_on_host(const std::vector<Hello>& roster, int rank) {
   return host_ranks;
 }
 
+/// Takes what StateCopy needs on `ranks` ranks of a host from the free memory.
+void reserve_state_copies(const Workload& workload, const StrategySettings& settings, std::size_t ranks,
+                          FreeMemory& free) {
+  const std::size_t arenas = 1 + Optimizer<float>::moment_count(settings.replica.optimizer.kind);
+  const std::uint64_t copies = ranks * arenas * workload.table().arena_size * sizeof(float);
+  free.bytes -= std::min(copies, free.bytes);
+  free.where += fmt::format(" beside {} for the copies of --elastic", format_bytes(copies));
+}
+
 /// Advice for when not even one sample per rank fits.
 std::string describe_remedy(const Options& options) {
   std::string out = "use a smaller model";
@@ -35,11 +45,17 @@ std::string describe_remedy(const Options& options) {
 
 FreeMemory check_memory(const Options& options, const Workload& workload, const StrategySettings& settings,
                         const Job& job, const compute::cuda::OpenedGpu& gpu, CollectiveErrors& errors) {
-  const int ranks = job.size();
   const bool on_gpu = gpu.compute != nullptr;
-  const std::vector<int> host_ranks =
+  std::vector<int> host_ranks =
       on_gpu ? std::vector<int>{job.rank()} : ranks_on_host(job.roster(), job.rank());
   FreeMemory free = on_gpu ? FreeMemory{gpu.free_bytes, "free on its GPU"} : free_memory();
+  int ranks = job.size();
+  if (options.elastic > 0) {
+    // The most for this host: its ranks stay, and as few others as possible.
+    ranks = std::max(options.elastic, static_cast<int>(host_ranks.size()));
+    std::iota(host_ranks.begin(), host_ranks.end(), 0);
+    reserve_state_copies(workload, settings, host_ranks.size(), free);
+  }
   const int mine = largest_batch(workload, settings, host_ranks, ranks, free.bytes);
   const auto all = errors.gather(static_cast<std::uint64_t>(mine));
   const std::uint64_t largest = *std::min_element(all.begin(), all.end());

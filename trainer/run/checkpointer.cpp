@@ -61,6 +61,18 @@ void copy_results(const fs::path& from, const fs::path& to) {
   }
 }
 
+/// Empty: none.
+fs::path newest_good(const CheckpointFolder& folder) {
+  for (const std::int64_t step : folder.steps()) {
+    const fs::path path = folder.checkpoint_path(step);
+    try {
+      if (Checkpoint(path).state().skipped == 0) return path;
+    } catch (const Error&) {  // damaged
+    }
+  }
+  return {};
+}
+
 bool is_directly_in(const fs::path& folder, const fs::path& path) {
   std::error_code ignored;
   return fs::weakly_canonical(path, ignored).parent_path() == fs::weakly_canonical(folder, ignored);
@@ -72,12 +84,14 @@ Checkpointer::Checkpointer(const Options& options, TrainingState& state, Strateg
                            Communicator world, CollectiveErrors& errors)
     : options_(options),
       state_(state),
-      strategy_(strategy),
+      strategy_(&strategy),
       world_(std::move(world)),
       errors_(errors),
+      resume_(options.resume),
       path_(fs::path(options.output) / "checkpoints"),
+      table_(strategy.table()),
       folder_(path_, options.keep),
-      writer_(folder_, strategy.table(), strategy.checkpoint_parts()) {}
+      writer_(folder_, table_, strategy.checkpoint_parts()) {}
 
 std::optional<CheckpointFolder::Found> Checkpointer::read_newest() {
   const auto check_state = [&](const TrainingState& found) {
@@ -90,23 +104,23 @@ std::optional<CheckpointFolder::Found> Checkpointer::read_newest() {
                             path_.string(), differences));
   };
   const auto skipped = [](const std::string& why) { fmt::print("skipping a checkpoint: {}\n", why); };
-  return folder_.read_newest(strategy_.table(), writer_.copy_buffers(), check_state, skipped);
+  return folder_.read_newest(table_, writer_.copy_buffers(), check_state, skipped);
 }
 
 std::optional<CheckpointFolder::Found> Checkpointer::read_named() {
   std::optional<CheckpointFolder::Found> found;
-  if (options_.resume != "off") {
+  if (resume_ != "off") {
     std::error_code ignored;
-    if (!fs::exists(options_.resume, ignored)) {
+    if (!fs::exists(resume_, ignored)) {
       throw Error(ErrorCode::usage,
                   fmt::format("--resume {}: there is no such folder: name a checkpoint's (step-…), "
                               "or pass auto or off",
-                              options_.resume));
+                              resume_));
     }
-    const Checkpoint checkpoint{fs::path(options_.resume)};
-    require_same_tensors(state_, checkpoint.state(), options_.resume);
-    checkpoint.read(strategy_.table(), writer_.copy_buffers());
-    found = {options_.resume, checkpoint.state()};
+    const Checkpoint checkpoint{fs::path(resume_)};
+    require_same_tensors(state_, checkpoint.state(), resume_);
+    checkpoint.read(table_, writer_.copy_buffers());
+    found = {resume_, checkpoint.state()};
     const std::string differences = differing_options(state_, checkpoint.state());
     if (!differences.empty())
       fmt::print("note: the checkpoint was made with other values of{}\n", differences);
@@ -120,7 +134,7 @@ std::optional<CheckpointFolder::Found> Checkpointer::read_named() {
 }
 
 void Checkpointer::begin_at(const CheckpointFolder::Found& found) {
-  const std::string differences = differing_bits(state_, found.state, strategy_.rank_dependence());
+  const std::string differences = differing_bits(state_, found.state, strategy_->rank_dependence());
   const std::string changes = describe_changed_settings(found.state, state_);
   state_.step = found.state.step;
   state_.samples = found.state.samples;
@@ -129,9 +143,7 @@ void Checkpointer::begin_at(const CheckpointFolder::Found& found) {
   resumed_ = true;
   fmt::print("resuming {} after step {}\n", found.path.string(), state_.step);
   // Saved into this run's own folder, so that the next start resumes from there.
-  const fs::path path = options_.resume == "auto"
-                            ? found.path
-                            : folder_.save(state_, strategy_.table(), writer_.copy_buffers());
+  const fs::path path = resume_ == "auto" ? found.path : folder_.save(state_, table_, writer_.copy_buffers());
   if (state_.skipped == 0) good_ = path;
   if (!differences.empty())
     fmt::print("note: the checkpoint was made with {}: later steps have other bits\n", differences);
@@ -139,12 +151,31 @@ void Checkpointer::begin_at(const CheckpointFolder::Found& found) {
     fmt::print("note: the checkpoint was made with {}: later steps use the new values\n", changes);
 }
 
-void Checkpointer::resume() {
-  // Before read_named() renames the folder.
-  resumes_own_ = options_.resume == "auto" || is_directly_in(path_, options_.resume);
+void Checkpointer::open_folder() {
+  if (!is_open_) folder_.open();
+  is_open_ = true;
+}
+
+void Checkpointer::continue_with(Strategy& strategy, Communicator world) {
+  strategy_ = &strategy;
+  world_ = std::move(world);
+  resume_ = "auto";
   errors_.run_on_rank0([&] {
-    folder_.open();
-    if (const auto found = options_.resume == "auto" ? read_newest() : read_named()) begin_at(*found);
+    if (is_open_) return;
+    saved_step_ = -1;
+    open_folder();
+    good_ = newest_good(folder_);
+  });
+  world_.broadcast(std::span<std::int64_t>(&saved_step_, 1), 0);
+}
+
+void Checkpointer::resume() {
+  resumed_ = false;
+  // Before read_named() renames the folder.
+  resumes_own_ = resume_ == "auto" || is_directly_in(path_, resume_);
+  errors_.run_on_rank0([&] {
+    open_folder();
+    if (const auto found = resume_ == "auto" ? read_newest() : read_named()) begin_at(*found);
   });
   std::int64_t position[] = {state_.step, state_.samples, state_.skipped, resumed_ ? 1 : 0};
   world_.broadcast(std::span<std::int64_t>(position), 0);
@@ -152,16 +183,16 @@ void Checkpointer::resume() {
   state_.samples = position[1];
   state_.skipped = position[2];
   resumed_ = position[3] != 0;
-  if (!resumed_) return strategy_.broadcast();
+  if (!resumed_) return strategy_->broadcast();
   saved_step_ = state_.step;
-  strategy_.scatter_state(world_.rank() == 0 ? writer_.copy_buffers() : TrainingTensors{});
+  strategy_->scatter_state(world_.rank() == 0 ? writer_.copy_buffers() : TrainingTensors{});
 }
 
 void Checkpointer::save(Progress& progress, const std::function<std::function<void()>()>& before) {
   progress.pause_timer();
   TrainingTensors copy_buffers;
   std::function<void()> after;
-  const std::uint64_t hash = strategy_.parameter_hash();
+  const std::uint64_t hash = strategy_->parameter_hash();
   const auto differing = errors_.differing_ranks(hash);
   errors_.run_on_rank0([&] {
     if (!differing.empty()) {
@@ -179,7 +210,7 @@ void Checkpointer::save(Progress& progress, const std::function<std::function<vo
     copy_buffers = writer_.copy_buffers();
   });
   const auto from = std::chrono::steady_clock::now();
-  strategy_.gather_state(copy_buffers);
+  strategy_->gather_state(copy_buffers);
   const double copied = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
   errors_.run_on_rank0([&] { writer_.start(state_, copied, std::move(after)); });
   saved_step_ = state_.step;

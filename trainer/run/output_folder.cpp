@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "text/printable.hpp"
 #include "training/collective_errors.hpp"
 
@@ -24,6 +26,15 @@ void OutputFolder::open() {
   if (!lock_->has_flock())
     fmt::print("note: the file system of {} has no flock: the file .lock.held in it keeps other runs away\n",
                printable(path_.string()));
+}
+
+void OutputFolder::take_over() {
+  if (lock_) return;
+  try {
+    lock_.emplace(path_, std::chrono::milliseconds(0));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::usage) throw;
+  }
 }
 
 void OutputFolder::write_failure(const std::exception& error, RunStatus status) noexcept {

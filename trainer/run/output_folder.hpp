@@ -19,6 +19,9 @@ class OutputFolder {
   /// Creates the folder and locks it.
   /// @throws muster::Error when it cannot be created or another run has it.
   void open();
+  /// Locks it after the loss of the rank that has opened it; does nothing on that rank. The lost rank may be
+  /// stopped and still hold the lock: then this rank writes without it.
+  void take_over();
   /// @throws muster::Error(ErrorCode::system)
   void write_status(const RunStatus& status) const { muster::write_status(status_path_, status); }
   /// Writes that `error` ended the run. Without open() it writes only to --status, because status.json may

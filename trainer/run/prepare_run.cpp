@@ -148,6 +148,23 @@ std::function<double()> build_strategy(const Options& options, Job& job, RunPart
   return build_strategy_on(parts, settings, compute_on_cpu<float>(threads), host, host);
 }
 
+template <typename Real>
+void rebuild_on(RunParts& parts, const StrategySettings& settings, const Communicator& host) {
+  auto* const compute = dynamic_cast<compute::Compute<Real>*>(parts.compute.get());
+  if (compute != nullptr) parts.strategy = make_strategy(settings, *parts.workload, *compute, host, host);
+}
+
+void check_elastic(const Options& options, const Job& job, CollectiveErrors& errors) {
+  errors.run_on_rank0([&] {
+    if (options.elastic > job.size()) {
+      throw Error(ErrorCode::usage, fmt::format("--elastic {} is more than this job has: {}", options.elastic,
+                                                plural(job.size(), "rank")));
+    }
+    if (options.elastic > 0 && job.on_gpu())
+      throw Error(ErrorCode::usage, "--elastic works on the CPU only: pass --device=cpu, or leave it out");
+  });
+}
+
 std::vector<RankInfo> gather_ranks(const Options& options, Job& job, CollectiveErrors& errors,
                                    const std::function<double()>& measure) {
   RankInfo mine = read_rank_info(job.roster()[static_cast<std::size_t>(job.rank())]);
@@ -213,8 +230,23 @@ void print_memory_estimate(const RunParts& parts) {
 
 }  // namespace
 
+void rebuild_strategy(const Options& options, Job& job, RunParts& parts, CollectiveErrors& errors) {
+  const StrategySettings settings = strategy_settings(options, job.on_gpu());
+  const Communicator host = job.host_world();
+  errors.run_on_all([&] {
+    rebuild_on<float>(parts, settings, host);
+    rebuild_on<bfloat16>(parts, settings, host);
+  });
+}
+
+void initialize_parameters(const Options& options, Strategy& strategy) {
+  if (options.init_from.empty()) return strategy.initialize();
+  strategy.initialize(*weights::open_weights(options.init_from));
+}
+
 RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, CollectiveErrors& errors) {
   RunParts parts;
+  check_elastic(options, job, errors);
   const StrategySettings settings = strategy_settings(options, job.on_gpu());
   compute::cuda::OpenedGpu gpu = open_gpu(options, job, errors);
   std::unique_ptr<weights::WeightSource> weights;

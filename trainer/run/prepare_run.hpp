@@ -31,6 +31,15 @@ struct RunParts {
 /// @throws CollectiveAbort when a check refuses the run and its error is printed.
 RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, CollectiveErrors& errors);
 
+/// Builds the strategy anew on the ranks that remain after a loss, without parameters; the old one must be
+/// gone. On the CPU only. Collective.
+/// @throws CollectiveAbort when a rank cannot, and its error is printed.
+void rebuild_strategy(const Options& options, Job& job, RunParts& parts, CollectiveErrors& errors);
+
+/// Sets the initial parameters, from --init-from or the seed, on this rank only.
+/// @throws muster::Error when the weights cannot be read.
+void initialize_parameters(const Options& options, Strategy& strategy);
+
 /// Prints model, ranks, speed, memory, data, and notes on the settings. parts.facts.first_step is set by
 /// then.
 void print_run_info(const Options& options, const Job& job, const RunParts& parts);

@@ -39,6 +39,8 @@ class Recorder {
   bool has_validation(std::int64_t step) const;
   /// Summary::left_out_images.
   void left_out(std::vector<std::string> images) { left_out_ = std::move(images); }
+  /// Summary::lost_ranks.
+  void lost(std::vector<std::string> ranks) { facts_.lost_ranks = std::move(ranks); }
   /// Writes what was recorded since the last flush.
   void flush();
 

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <csignal>
 #include <set>
+#include <vector>
 
 #include "machine/gather_texts.hpp"
 #include "run/autotune.hpp"
@@ -21,6 +23,19 @@ namespace {
 std::string accuracy_text(const Average& accuracy) {
   if (accuracy.weight == 0) return "";
   return fmt::format(", {:.2f}% right ({:.0f})", 100 * accuracy.value(), accuracy.sum);
+}
+
+/// "rank 1 (host n0), rank 3 (host n1)": those of `before`, by their old numbers, that are not in `after`.
+std::string describe_lost(const std::vector<Hello>& before, const std::vector<Hello>& after) {
+  std::vector<std::string> lost;
+  for (const Hello& hello : before) {
+    const auto is_same = [&](const Hello& other) {
+      return other.host == hello.host && other.pid == hello.pid;
+    };
+    if (std::none_of(after.begin(), after.end(), is_same))
+      lost.push_back(fmt::format("rank {} (host {})", hello.rank, hello.host));
+  }
+  return fmt::format("{}", fmt::join(lost, ", "));
 }
 
 }  // namespace
@@ -41,17 +56,31 @@ int Trainer::train() {
     Progress progress(is_rank0(), options_.log_every, options_.steps,
                       Throughput(facts.flops_per_token, facts.peak_flops),
                       facts.unit == "image" ? "images" : "tokens");
-    if (needs_validation()) validate(progress);
-    if (signal_ == 0) loop(progress);
-    synchronize();
-    if (signal_ == 0 && validated_step_ != state().step) validate(progress);
-    if (!checkpointer_->has_saved(state().step)) save(progress);
-    finish(progress);
+    for (bool after_loss = false; !run(progress, after_loss);) after_loss = true;
   } catch (const std::exception& error) {
     if (is_rank0()) output_.write_failure(error, status(RunStatus::State::failed));
     throw;
   }
   return signal_ == SIGINT ? 128 + signal_ : 0;
+}
+
+bool Trainer::run(Progress& progress, bool after_loss) {
+  try {
+    if (after_loss)
+      validate_and_save(progress);
+    else if (needs_validation())
+      validate(progress);
+    if (!is_stopped()) loop(progress);
+    synchronize();
+    if (!is_stopped() && validated_step_ != state().step) validate(progress);
+    if (!checkpointer_->has_saved(state().step)) save(progress);
+    finish(progress);
+    return true;
+  } catch (const Error& error) {
+    if (options_.elastic == 0 || error.code() != ErrorCode::lost_rank) throw;
+    continue_without_lost(progress, error);
+    return false;
+  }
 }
 
 void Trainer::prepare() {
@@ -86,6 +115,11 @@ void Trainer::save(Progress& progress) {
   });
 }
 
+std::string Trainer::stop_reason() const {
+  if (signal_ != 0) return fmt::format("stopped by signal {}", signal_);
+  return fmt::format("stopped with {} of at least {}", plural(world_.size(), "rank"), options_.elastic);
+}
+
 void Trainer::record_left_out(Progress& progress) {
   std::set<std::string> images;
   const std::vector<std::string> own = strategy().left_out();
@@ -105,14 +139,13 @@ void Trainer::finish(Progress& progress) {
   record_left_out(progress);
   errors_.run_on_rank0([&] {
     checkpointer_->finish(progress, true);
-    if (signal_ != 0)
-      progress.line(
-          fmt::format("stopped by signal {} after step {}: start it again to go on", signal_, state().step));
-    recorder_->write_results(
-        summary(progress, signal_ == 0 ? "finished" : fmt::format("stopped by signal {}", signal_)));
-    output_.write_status(status(signal_ == 0             ? RunStatus::State::finished
-                                : is_preemption(signal_) ? RunStatus::State::unfinished
-                                                         : RunStatus::State::stopped));
+    const std::string why = stop_reason();
+    if (is_stopped())
+      progress.line(fmt::format("{} after step {}: start it again to go on", why, state().step));
+    recorder_->write_results(summary(progress, is_stopped() ? why : "finished"));
+    output_.write_status(status(!is_stopped()                              ? RunStatus::State::finished
+                                : too_few_ranks_ || is_preemption(signal_) ? RunStatus::State::unfinished
+                                                                           : RunStatus::State::stopped));
   });
 }
 
@@ -130,11 +163,18 @@ void Trainer::loop(Progress& progress) {
       return;
     }
     if (strategy().in_flight() > 0) continue;
-    if (is_due(options_.eval_every)) validate(progress);
+    validate_and_save(progress);
     if (signal_ != 0) return;
-    // While updates are skipped, no checkpoint replaces the last good one.
-    if (is_due(options_.checkpoint_every) && state().skipped == 0) save(progress);
   }
+}
+
+void Trainer::validate_and_save(Progress& progress) {
+  if (state().step == 0) return;
+  if (is_due(options_.eval_every) && validated_step_ != state().step) validate(progress);
+  if (signal_ != 0) return;
+  // While updates are skipped, no checkpoint replaces the last good one.
+  if (is_due(options_.checkpoint_every) && !checkpointer_->has_saved(state().step) && state().skipped == 0)
+    save(progress);
 }
 
 void Trainer::begin_step() {
@@ -144,15 +184,19 @@ void Trainer::begin_step() {
                         {received_signal() != 0, output_error_.has_value()});
 }
 
+void Trainer::count_step(const StepResult& result) {
+  ++state().step;
+  state().samples += options_.batch;
+  state().skipped = result.finite ? 0 : state().skipped + 1;
+  if (is_rank0()) recorder_->communication(result);
+}
+
 bool Trainer::end_steps(Progress& progress, std::size_t left) {
   bool stop = false;
   while (strategy().in_flight() > left) {
     const StepResult result = strategy().end_step();
     const double learning_rate = schedule_.at(state().step);
-    ++state().step;
-    state().samples += options_.batch;
-    state().skipped = result.finite ? 0 : state().skipped + 1;
-    if (is_rank0()) recorder_->communication(result);
+    count_step(result);
     if (!result.finite) {
       report_skipped_update(progress, result);
       progress.skip();
@@ -168,6 +212,67 @@ bool Trainer::end_steps(Progress& progress, std::size_t left) {
     stop = stop || result.any_stop;
   }
   return stop;
+}
+
+void Trainer::end_own_steps(Progress& progress) {
+  while (strategy().in_flight() > 0) {
+    const StepResult result = strategy().end_step();
+    count_step(result);
+    if (result.finite && is_rank0()) record(progress, result, schedule_.at(state().step - 1));
+  }
+}
+
+void Trainer::continue_without_lost(Progress& progress, Error loss) {
+  const auto noticed = std::chrono::steady_clock::now();
+  const std::vector<Hello> before = job_.roster();
+  end_own_steps(progress);
+  StateCopy copy(strategy(), state());
+  for (bool rebuilt = false; !rebuilt;) {
+    parts_.strategy.reset();
+    job_.shrink();
+    try {
+      rebuild(copy);
+      rebuilt = true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::lost_rank) throw;
+      loss = error;
+    }
+  }
+  // The ranks that are left can have been at different places when they noticed the loss.
+  validated_step_ = -1;
+  signal_ = 0;
+  too_few_ranks_ = world_.size() < options_.elastic;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - noticed;
+  parts_.facts.lost_ranks.push_back(
+      fmt::format("{}, after step {}", describe_lost(before, job_.roster()), state().step));
+  if (is_rank0()) recorder_->lost(parts_.facts.lost_ranks);
+  progress.enable(is_rank0());
+  progress.line(fmt::format("warning: {}: lost {}; {} on, {:.1f} s after the loss was noticed", loss.what(),
+                            parts_.facts.lost_ranks.back(),
+                            world_.size() == 1 ? "1 rank goes" : fmt::format("{} ranks go", world_.size()),
+                            took.count()));
+  progress.skip();
+}
+
+void Trainer::rebuild(StateCopy& copy) {
+  world_ = job_.host_world();
+  errors_ = CollectiveErrors(world_);
+  rebuild_strategy(options_, job_, parts_, errors_);
+  const bool kept = copy.collect(world_, state());
+  if (kept) strategy().scatter_state(is_rank0() ? copy.tensors() : TrainingTensors{});
+  errors_.run_on_rank0([&] { output_.take_over(); });
+  checkpointer_->continue_with(strategy(), world_);
+  if (!kept) {
+    state().step = state().samples = state().skipped = 0;
+    errors_.run_on_rank0([&] { initialize_parameters(options_, strategy()); });
+    checkpointer_->resume();
+  }
+  errors_.run_on_rank0([&] {
+    if (recorder_ && kept) return;
+    if (recorder_) recorder_->flush();
+    parts_.facts.first_step = state().step;
+    recorder_ = std::make_unique<Recorder>(options_, parts_.facts, true, started_);
+  });
 }
 
 void Trainer::keep_error(const std::function<void()>& write) {

@@ -15,6 +15,7 @@
 #include "run/output_folder.hpp"
 #include "run/prepare_run.hpp"
 #include "run/recorder.hpp"
+#include "run/state_copy.hpp"
 #include "training/collective_errors.hpp"
 
 namespace muster {
@@ -30,13 +31,20 @@ class Trainer {
 
  private:
   void prepare();
+  /// Trains to the end. False after the loss of a rank, when the run goes on with those that are left.
+  bool run(Progress& progress, bool after_loss);
   void loop(Progress& progress);
+  /// The validation and the checkpoint of this step, if they are due.
+  void validate_and_save(Progress& progress);
   /// Begins the step that follows those in flight.
   void begin_step();
   /// Ends the oldest steps until `left` are in flight. True when a rank wants to stop.
   bool end_steps(Progress& progress, std::size_t left);
+  void count_step(const StepResult& result);
   void report_skipped_update(Progress& progress, const StepResult& result);
   int stop_signal();
+  bool is_stopped() const { return signal_ != 0 || too_few_ranks_; }
+  std::string stop_reason() const;
   /// When a signal arrives during the validation, sets signal_ and reports no loss.
   void validate(Progress& progress);
   /// True when a signal interrupted the validation after the checkpoint's step, so it must be run again.
@@ -51,6 +59,12 @@ class Trainer {
     return step == options_.steps || is_due(options_.eval_every, step) ||
            is_due(options_.checkpoint_every, step);
   }
+  /// After the loss of a rank: continues the job with those that are left, and gives them the newest state.
+  void continue_without_lost(Progress& progress, Error loss);
+  /// Ends the steps whose update this rank has made, without the other ranks.
+  void end_own_steps(Progress& progress);
+  /// Builds all that depends on the ranks anew. Collective over those that are left.
+  void rebuild(StateCopy& copy);
   void save(Progress& progress);
   /// Before a validation or a checkpoint that no step ended with.
   void synchronize();
@@ -83,6 +97,7 @@ class Trainer {
   std::optional<Error> output_error_;
   std::int64_t validated_step_ = -1;
   int signal_ = 0;
+  bool too_few_ranks_ = false;  ///< fewer than --elastic are left
 };
 
 /// Runs the training on every rank of the job. Returns the exit code: 0, also when a batch system's signal

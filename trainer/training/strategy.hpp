@@ -46,6 +46,9 @@ class Strategy {
   /// The reverse of scatter_state(): gathers the state of all ranks, which have the same parameters, into
   /// rank 0's `whole`. Any strategy on any number of ranks can resume from it.
   virtual void gather_state(const TrainingTensors& whole) = 0;
+  /// Copies this rank's state into `whole`, without communication, when it is that of all ranks after the
+  /// last ended step. False, and nothing is copied, when this rank does not have all of it.
+  virtual bool copy_state(const TrainingTensors& /*whole*/) { return false; }
   /// Hash over this rank's parameters.
   virtual std::uint64_t parameter_hash() = 0;
 

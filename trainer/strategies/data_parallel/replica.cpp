@@ -209,8 +209,9 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
 }
 
 StepResult Replica::end_step() {
-  // The only place where the host waits for a device, which has the next step queued by then.
-  world_.synchronize(compute_.outcome_stream());
+  // The only place where the host waits for a device, which has the next step queued by then. On the host the
+  // step is done already, and its result stays known after the loss of a rank.
+  if (compute_.stream() != nullptr) world_.synchronize(compute_.outcome_stream());
   const compute::StepOutcome outcome = compute_.outcome();
   const InFlightStep step = std::move(in_flight_.front());
   in_flight_.pop_front();
@@ -297,20 +298,32 @@ void Replica::scatter_state(const TrainingTensors& whole) {
 
 void Replica::gather_state(const TrainingTensors& whole) {
   const TrainingTensors own = tensors();
-  compute::Memory& memory = compute_.memory();
-  if (world_.rank() == 0)
-    memory.copy_out(whole.parameters.data(), own.parameters.data(), own.parameters.size_bytes());
+  if (world_.rank() == 0) copy_own(whole);
   for (const auto& [from, to] : pair_moments(own, whole)) {
+    if (!sharded()) break;
     if (world_.rank() == 0) {
-      memory.copy_out(to.data(), from.data(), from.size_bytes());
-      for (int rank = 1; sharded() && rank < world_.size(); ++rank) {
+      for (int rank = 1; rank < world_.size(); ++rank) {
         const Share part = rank_part(rank);
         host_.recv(to.subspan(part.begin, part.count()), rank);
       }
-    } else if (sharded()) {
-      host_.send(HostCopy(from, memory).values(), 0);
+    } else {
+      host_.send(HostCopy(from, compute_.memory()).values(), 0);
     }
   }
+}
+
+// The parameters and the moments that this rank has; those of rank 0 are the first.
+void Replica::copy_own(const TrainingTensors& whole) {
+  const TrainingTensors own = tensors();
+  compute::Memory& memory = compute_.memory();
+  memory.copy_out(whole.parameters.data(), own.parameters.data(), own.parameters.size_bytes());
+  for (const auto& [from, to] : pair_moments(own, whole))
+    memory.copy_out(to.data(), from.data(), from.size_bytes());
+}
+
+bool Replica::copy_state(const TrainingTensors& whole) {
+  if (!sharded()) copy_own(whole);
+  return !sharded();
 }
 
 std::uint64_t Replica::parameter_hash() {

@@ -72,6 +72,8 @@ class Replica : public Strategy {
   void scatter_state(const TrainingTensors& whole) override;
   /// Gathers from one rank after the other.
   void gather_state(const TrainingTensors& whole) override;
+  /// False with sharded optimizer state.
+  bool copy_state(const TrainingTensors& whole) override;
 
   /// Without chunks only.
   void rehearse(std::int64_t first_sample) override;
@@ -139,6 +141,7 @@ class Replica : public Strategy {
   Share rank_part(int rank) const;
   std::vector<std::pair<std::span<float>, std::span<float>>> pair_moments(const TrainingTensors& from,
                                                                           const TrainingTensors& to) const;
+  void copy_own(const TrainingTensors& whole);
   void gather_parameters(StepResult& result);
 
   Settings settings_;

@@ -18,6 +18,9 @@ using namespace muster::control;
 using namespace std::chrono_literals;
 using asio::ip::tcp;
 
+// Until a deadline passes that must pass. Ranks that shall be there in time are, on a busy machine too.
+constexpr auto short_wait = 3s;
+
 TEST_CASE("gather, broadcast and barrier return every rank's data, repeatedly") {
   ControlPlaneFixture fixture(4);
   auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
@@ -55,15 +58,14 @@ TEST_CASE("when a barrier's deadline passes, one rank reports the missing rank")
   auto const began = std::chrono::steady_clock::now();
   auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
     if (rank == 2) return;
-    plane.barrier("epoch", 300ms);
+    plane.barrier("epoch", short_wait);
   });
   CHECK(std::chrono::steady_clock::now() - began < soon);
   REQUIRE((thrown[0] && thrown[1] && thrown[3]));
   CHECK(count_reporters(thrown) == 1);
   CHECK(thrown[0]->code() == ErrorCode::deadline);
   CHECK(thrown[0]->exit_code() == 75);
-  CHECK(
-      has(thrown[0]->what(), "epoch: 1 of 4 ranks missing after 300 ms: rank 2 (host h2, GPU 0000:02:00.0)"));
+  CHECK(has(thrown[0]->what(), "epoch: 1 of 4 ranks missing after 3 s: rank 2 (host h2, GPU 0000:02:00.0)"));
   CHECK_THROWS_AS(fixture.planes[2]->barrier("epoch", 1s), Error);  // the late rank gets the failure, too
 }
 
@@ -71,7 +73,7 @@ TEST_CASE("when the missing ranks wait in another call, the error names the rank
   ControlPlaneFixture fixture(4);
   auto const run = [&](const std::vector<int>& outer) {
     auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
-      if (rank == 0) plane.gather("outer", outer, {}, 1s);
+      if (rank == 0) plane.gather("outer", outer, {}, short_wait);
       if (rank == 1 || rank == 2) plane.gather("inner", {1, 2, 3}, {}, 20s);
     });
     REQUIRE(thrown[0]);
@@ -80,7 +82,7 @@ TEST_CASE("when the missing ranks wait in another call, the error names the rank
   SECTION("which is not in this call") {
     auto const text = run({0, 1, 2});
     INFO(text);
-    CHECK(has(text, "outer: 2 of 3 ranks missing after 1 s: rank 1 "));
+    CHECK(has(text, "outer: 2 of 3 ranks missing after 3 s: rank 1 "));
     CHECK(
         has(text,
             "; rank 1 (host h1, GPU 0000:01:00.0), rank 2 (host h2, GPU 0000:02:00.0) wait in inner for rank "
@@ -105,11 +107,11 @@ TEST_CASE("when a rank leaves too early, the error names the calls in which the 
     };
     if (rank < 2) run_on_rank_0(&plane, rank, 4, "save", save, 20s);
     if (rank == 2) plane.barrier("barrier 'epoch'", 20s);
-    if (rank == 3) plane.final_barrier("leave", 1s);
+    if (rank == 3) plane.final_barrier("leave", short_wait);
   });
   REQUIRE(thrown[3]);
   INFO(thrown[3]->what());
-  CHECK(has(thrown[3]->what(), "leave: 3 of 4 ranks missing after 1 s: rank 0 "));
+  CHECK(has(thrown[3]->what(), "leave: 3 of 4 ranks missing after 3 s: rank 0 "));
   CHECK(has(thrown[3]->what(), "; rank 2 is in barrier 'epoch'; ranks 0, 1 are in section 'save'"));
   CHECK_FALSE(thrown[3]->reported_elsewhere());
 }
@@ -117,7 +119,7 @@ TEST_CASE("when a rank leaves too early, the error names the calls in which the 
 TEST_CASE("when rank 0 is missing, another rank reports it") {
   ControlPlaneFixture fixture(3);
   auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
-    if (rank != 0) plane.barrier("epoch", 300ms);
+    if (rank != 0) plane.barrier("epoch", short_wait);
   });
   REQUIRE((thrown[1] && thrown[2]));
   CHECK(count_reporters(thrown) == 1);
@@ -127,7 +129,7 @@ TEST_CASE("when rank 0 is missing, another rank reports it") {
 TEST_CASE("when ranks are missing, the error counts those that never connected") {
   ControlPlaneFixture fixture(4, 2);
   auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
-    if (rank == 0) plane.barrier("join", 300ms);
+    if (rank == 0) plane.barrier("join", short_wait);
   });
   REQUIRE(thrown[0]);
   CHECK(has(thrown[0]->what(), "3 of 4 ranks missing"));

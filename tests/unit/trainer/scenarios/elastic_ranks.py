@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Loses ranks of elastic training runs at random moments, and compares the results with a run that lost none.
+
+elastic_ranks.py MUSTER_TRAIN [--times N] [--ranks N] [--steps N] [--seed S] [--kind NAME] [--output FILE]
+
+With --deterministic the last checkpoint's tensors and the losses of all recorded steps must be equal, whichever ranks are lost. The kinds:
+one rank is killed, rank 0 is killed, two ranks are killed at once, two are killed one after the other, one is stopped (after 10 s it counts
+as lost), one is lost while a checkpoint is being written, one of ranks with sharded optimizer state (the newest checkpoint is read), and so
+many that fewer than --elastic are left (a checkpoint is saved, and a new start goes on from it).
+
+--output writes a line of JSON a run: the kind, and the seconds from a rank's notice of the loss to the first step without it.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+DEADLINE = 120  # seconds that any run may take
+OPTIONS = ["--layers=1", "--heads=2", "--width=32", "--context=24", "--batch=8", "--warmup=5", "--threads=1", "--device=cpu", "--no-mfu",
+           "--no-tensorboard", "--deterministic", "--eval-every=10", "--log-every=0", "--elastic=2"]
+KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", "sharded", "too-few", "stopped"]
+LOST = re.compile(r"warning: rank (\d+) .*: lost (.*), after step (\d+); (\d+) ranks? goe?s? on, ([0-9.]+) s after")
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Run:
+    """The ranks of one start, as processes of this machine."""
+
+    def __init__(self, arguments, folder, options=()):
+        self.folder = folder
+        command = [arguments.program, *OPTIONS, f"--steps={arguments.steps}", f"--data={folder.parent / 'text'}", f"--output={folder}", *options]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PMI", "OMPI_"))}
+        environment.update(WORLD_SIZE=str(arguments.ranks), LOCAL_WORLD_SIZE=str(arguments.ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+        self.logs, self.processes = [], []
+        for rank in range(arguments.ranks):
+            self.logs.append(folder.parent / f"{folder.name}.{rank}.log")
+            with open(self.logs[-1], "ab") as log:
+                environment.update(RANK=str(rank), LOCAL_RANK=str(rank))
+                self.processes.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment))
+
+    def output(self):
+        return "".join(log.read_text(errors="replace") for log in self.logs)
+
+    def fail(self, text):
+        self.end()
+        for log in self.logs:
+            sys.stdout.write(f"--- {log.name}\n{log.read_text(errors='replace')[-2000:]}\n")
+        sys.exit(f"elastic_ranks: {text}")
+
+    def last_step(self):
+        return max((int(step) for step in re.findall(r"step (\d+)/", self.output())), default=0)
+
+    def await_condition(self, what, holds):
+        limit = time.monotonic() + DEADLINE
+        while not holds():
+            if time.monotonic() > limit:
+                self.fail(f"{what} did not come in {DEADLINE} s")
+            if all(process.poll() is not None for process in self.processes):
+                self.fail(f"all ranks ended before {what}")
+            time.sleep(0.002)
+
+    def send(self, ranks, number):
+        for rank in ranks:
+            self.processes[rank].send_signal(number)
+
+    def wait(self, lost):
+        """The survivors must end with 0."""
+        limit = time.monotonic() + DEADLINE
+        for rank, process in enumerate(self.processes):
+            if rank in lost:
+                continue
+            try:
+                code = process.wait(max(0.1, limit - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self.fail(f"rank {rank} did not end in {DEADLINE} s")
+            if code != 0:
+                self.fail(f"rank {rank} ended with {code}")
+        self.end()
+
+    def end(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def result_of(arguments, folder):
+    tensors = (folder / "checkpoints" / f"step-{arguments.steps:08}" / "tensors.safetensors").read_bytes()
+    metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    losses = {line["step"]: line["train_loss"] for line in metrics if "train_loss" in line}
+    validations = {line["step"]: line["validation_loss"] for line in metrics if "validation_loss" in line}
+    return tensors, losses, validations
+
+
+def check(arguments, run, expected, sharded=False):
+    tensors, losses, validations = result_of(arguments, run.folder)
+    if tensors != expected[0]:
+        run.fail("the last checkpoint has other bytes than that of a run that lost no rank")
+    # What a killed rank 0 had not written yet is missing.
+    wrong = [step for step, loss in losses.items() if loss != expected[1][step]]
+    wrong += [step for step, loss in validations.items() if loss != expected[2].get(step)]
+    if wrong or len(losses) < arguments.steps - 3 or (not sharded and validations.keys() != expected[2].keys()):
+        run.fail(f"the metrics differ: {len(losses)} losses, {sorted(validations)} validated, wrong ones {wrong}")
+
+
+def lose(arguments, run, kind, chance):
+    """Loses ranks of the run. Returns them."""
+    everyone = list(range(arguments.ranks))
+    lost = {"rank-0": [0], "two": chance.sample(everyone, 2), "one-after-other": chance.sample(everyone, 2),
+            "too-few": chance.sample(everyone, arguments.ranks - 1)}.get(kind, [chance.choice(everyone)])
+    run.await_condition("the first steps", lambda: run.last_step() >= chance.randint(1, arguments.steps // 3))
+    if kind == "checkpoint":
+        run.await_condition("a checkpoint", lambda: list(run.folder.glob("checkpoints/*.partial")) or run.last_step() >= 3 * arguments.steps // 4)
+    else:
+        time.sleep(chance.uniform(0, 0.02))
+    if kind == "one-after-other":
+        run.send(lost[:1], signal.SIGKILL)
+        time.sleep(chance.choice([chance.uniform(0, 0.05), chance.uniform(0.05, 0.5)]))
+        run.send(lost[1:], signal.SIGKILL)
+    else:
+        run.send(lost, signal.SIGSTOP if kind == "stopped" else signal.SIGKILL)
+    return lost
+
+
+def run_once(arguments, kind, folder, chance, expected):
+    """Returns the seconds that the ranks needed to go on."""
+    options = ["--shard-optimizer"] if kind == "sharded" else []
+    run = Run(arguments, folder, [*options, f"--checkpoint-every={2 if kind == 'checkpoint' else 7}"])
+    lost = lose(arguments, run, kind, chance)
+    run.wait(lost)
+    found = LOST.findall(run.output())
+    if not found:
+        run.fail("no line about the lost ranks")
+    if kind == "too-few":
+        if '"state":"unfinished"' not in (folder / "status.json").read_text() or f"stopped with 1 rank of at least 2 after step" not in run.output():
+            run.fail("too few ranks, and the run is not left unfinished")
+        run = Run(arguments, folder)
+        run.wait([])
+    elif '"state":"finished"' not in (folder / "status.json").read_text():
+        run.fail("the run is not finished")
+    summary = json.loads((folder / "summary.json").read_text())
+    if kind not in ("too-few", "stopped") and len(re.findall(r"rank \d+ \(host", " ".join(summary["lost_ranks"]))) != len(lost):
+        run.fail(f"the summary names {summary['lost_ranks']} as lost, and {lost} were")
+    check(arguments, run, expected, kind in ("sharded", "too-few"))
+    return [float(line[4]) for line in found]
+
+
+def refuse_too_many(arguments):
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PMI", "OMPI_"))}
+    ended = subprocess.run([arguments.program, "--device=cpu", "--no-mfu", "--elastic=2"], capture_output=True, text=True, env=alone, timeout=DEADLINE)
+    if ended.returncode != 64 or ended.stderr != "muster-train: --elastic 2 is more than this job has: 1 rank\n":
+        sys.exit(f"elastic_ranks: --elastic=2 on one rank ended with {ended.returncode}: {ended.stderr}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--times", type=int, default=len(KINDS) - 1)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+    parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--output")
+    arguments = parser.parse_args()
+    chance = random.Random(arguments.seed)
+    print(f"seed {arguments.seed}", flush=True)
+    folder = pathlib.Path(tempfile.mkdtemp())
+    try:
+        (folder / "text").write_text("".join(f"line {i} of a text that is long enough to learn something from\n" for i in range(600)))
+        whole = Run(arguments, folder / "whole")
+        whole.wait([])
+        expected = result_of(arguments, folder / "whole")
+        for number in range(arguments.times):
+            kind = arguments.kind or KINDS[number % len(KINDS)]
+            seconds = run_once(arguments, kind, folder / f"run{number}", chance, expected)
+            shutil.rmtree(folder / f"run{number}")
+            for log in folder.glob(f"run{number}.*.log"):
+                log.unlink()
+            print(f"run {number + 1}, {kind}: went on after {seconds} s, same bytes", flush=True)
+            if arguments.output:
+                with open(arguments.output, "a", encoding="utf-8") as file:
+                    file.write(json.dumps({"kind": kind, "seconds": seconds}) + "\n")
+        refuse_too_many(arguments)
+    finally:
+        shutil.rmtree(folder)
+
+
+main()
