@@ -3,7 +3,10 @@
 import array
 import ctypes
 
-from muster_library import ABI_VERSION, ENVIRONMENT, FLOAT32, SUM, USAGE, check, join, last_error, library, new
+from muster.library import ABI_VERSION, ENVIRONMENT, REDUCTIONS, TYPES, USAGE, library
+from muster_library import check, join, last_error, new
+
+FLOAT32, SUM = TYPES["float32"], REDUCTIONS["sum"]
 
 rejected = ctypes.c_void_p()
 assert library.muster_abi_version() == ABI_VERSION

@@ -5,8 +5,10 @@ import os
 import signal
 import sys
 
-from muster_library import (ERROR_LOST_RANK, FLOAT32, SUM, TEMPORARY, USAGE, Save, check, join, last_error,
-                            library, new)
+from muster.library import ERRORS, REDUCTIONS, TEMPORARY, TYPES, USAGE, Save, library
+from muster_library import check, join, last_error, new
+
+FLOAT32, SUM, ERROR_LOST_RANK = TYPES["float32"], REDUCTIONS["sum"], ERRORS.index("lost_rank")
 
 lost, losses = int(sys.argv[1]), []
 

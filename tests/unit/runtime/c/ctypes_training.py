@@ -3,8 +3,11 @@
 import ctypes
 from ctypes import byref, c_double, c_float, c_int64, c_size_t, c_uint64, c_void_p
 
-from muster_library import (ERROR_SYSTEM, SUM, SYSTEM, USAGE, Average, Batch, Position, ReducerOptions, Section,
-                            Statistics, Timings, check, join, last_error, library, new)
+from muster.library import (ERRORS, REDUCTIONS, SYSTEM, USAGE, Average, Batch, Position, ReducerOptions, Section, Statistics,
+                            Timings, library)
+from muster_library import check, join, last_error, new
+
+SUM, ERROR_SYSTEM = REDUCTIONS["sum"], ERRORS.index("system")
 
 SIZES = (c_size_t * 3)(700, 1, 40)
 

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lost_rank.py continue|end|own RANK: this rank is lost while all reduce. The others go on without it, or do not catch the error; or the
+rank raises an exception of its own."""
+import array
+import os
+import signal
+import sys
+
+import muster
+
+case, lost = sys.argv[1], int(sys.argv[2])
+job = muster.join(device="cpu", tolerate_rank_loss=case == "continue")
+size = job.size
+saved = []
+job.on_rank_lost(lambda ranks, what: saved.append((ranks, what)))
+host = job.roster[lost].host
+world = job.world()
+try:
+    for step in range(1000):
+        if step == 5 and job.rank == lost:
+            if case == "own":
+                raise ValueError("on purpose")
+            os.kill(os.getpid(), signal.SIGKILL)
+        world.all_reduce(array.array("f", [1] * 1000))
+except muster.RankLost as error:
+    if case == "own":
+        assert str(error) == f"rank {lost} (host {host}) left the job for a reason of its own", error
+        raise
+    assert error.ranks == [muster.LostRank(lost, host)] and f"rank {lost} (host {host}" in str(error), (error, error.ranks)
+    assert saved == [(error.ranks, str(error))], saved
+    if case != "continue":
+        raise
+    job.shrink()
+world = job.world()
+values = array.array("f", [1])
+world.all_reduce(values)
+assert list(values) == [size - 1] and job.size == size - 1
+if job.rank == 0:
+    print(f"going on with {job.size}", flush=True)
+job.leave()

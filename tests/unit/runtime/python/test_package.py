@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package in a job of one rank: what memory it finds, and what it refuses."""
+import array
+import os
+import subprocess
+import sys
+import unittest
+
+import muster
+from muster.buffers import elements
+
+
+class CudaArray:
+    """Memory that says that it is a GPU's."""
+
+    def __init__(self, **changes):
+        self.__cuda_array_interface__ = {"shape": (2, 3), "typestr": "<f4", "data": (4096, False), "version": 3, **changes}
+
+
+class Buffers(unittest.TestCase):
+    def refused(self, buffer, text, written=True):
+        with self.assertRaisesRegex(muster.Error, text) as caught:
+            elements(buffer, written)
+        self.assertEqual((caught.exception.code, caught.exception.exit_code), ("usage", 64))
+        self.assertNotIn("\n", str(caught.exception))
+
+    def test_buffer_protocol(self):
+        values = array.array("d", [1, 2, 3])
+        found = elements(values, written=True)
+        self.assertEqual((found.address, found.count, found.type, found.on_gpu, found.bytes), (values.buffer_info()[0], 3, "float64", False, 24))
+        self.assertEqual(elements(bytearray(5)).type, "uint8")
+        matrix = memoryview(bytearray(24)).cast("B").cast("f", [2, 3])
+        self.assertEqual((elements(matrix).count, elements(matrix).type), (6, "float32"))
+        self.assertEqual(elements(b"abc").count, 3)
+        self.refused(b"abc", "the array is read-only, and the operation writes its result to it")
+        self.refused(memoryview(bytearray(8))[::2], "the array is not contiguous in memory")
+        self.refused(array.array("h", [1]), "arrays of h cannot be communicated: their type must be one of float32, float64, ")
+        self.refused([1, 2], "a list is no array")
+
+    def test_cuda_array_interface(self):
+        found = elements(CudaArray(), written=True)
+        self.assertEqual((found.address, found.count, found.type, found.on_gpu), (4096, 6, "float32", True))
+        self.assertEqual(elements(CudaArray(strides=(12, 4))).count, 6)
+        self.refused(CudaArray(strides=(4, 8)), "not contiguous")
+        self.refused(CudaArray(data=(4096, True)), "read-only")
+        self.refused(CudaArray(typestr="<c8"), "arrays of unknown64 cannot be communicated")
+
+    def test_numpy(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("there is no NumPy")
+        for name in ("float32", "float64", "float16", "int8", "uint8", "int32", "uint32", "int64", "uint64"):
+            values = numpy.zeros((3, 4), dtype=name)
+            found = elements(values, written=True)
+            self.assertEqual((found.address, found.count, found.type), (values.ctypes.data, 12, name))
+        self.refused(numpy.zeros((3, 4))[:, :2], "not contiguous")
+
+    def test_dlpack(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("there is no PyTorch")
+        values = torch.ones(4, 2, dtype=torch.bfloat16, requires_grad=True)
+        found = elements(values, written=True)
+        self.assertEqual((found.address, found.count, found.type, found.bytes), (values.data_ptr(), 8, "bfloat16", 16))
+        whole = torch.arange(10)
+        self.assertEqual(elements(whole[4:]).address, whole.data_ptr() + 32)
+        self.refused(torch.zeros(4, 4).t()[:2], "not contiguous")
+        self.refused(torch.zeros(4, dtype=torch.complex64), "cannot be communicated")
+
+
+class Alone(unittest.TestCase):
+    def test_job(self):
+        job = muster.join(device="cpu")
+        self.assertEqual((job.rank, job.size, job.local_rank, job.host_count, job.bootstrap, job.on_gpu), (0, 1, 0, 1, "alone", False))
+        self.assertEqual([hello.rank for hello in job.roster], [0])
+        self.assertEqual(job.roster[0].muster_version, muster.__version__)
+        self.assertGreater(job.timings["join"], 0)
+        values, world = array.array("f", [3, 4]), job.host_world()
+        world.all_reduce(values)
+        world.all_reduce_async(values, "average").wait()
+        self.assertEqual((list(values), world.rank, world.size, world.backend), ([3, 4], 0, 1, "alone"))
+        with self.assertRaisesRegex(muster.Error, "there is no reduction 'mean': it must be one of sum, average, "):
+            world.all_reduce(values, "mean")
+        with self.assertRaisesRegex(muster.Error, "all_gather: 2 elements of float32 do not fit 3 of float32 on 1 ranks"):
+            world.all_gather(values, array.array("f", [0, 0, 0]))
+        with self.assertRaisesRegex(muster.Error, "broadcast: rank 5 is not in"):
+            world.broadcast(values, 5)
+        self.refuse_failures(job)
+        job.leave()
+
+    def refuse_failures(self, job):
+        def fail():
+            raise ValueError("on purpose")
+
+        with self.assertRaisesRegex(ValueError, "on purpose"):
+            job.on_rank_0("section", fail)
+        with self.assertRaisesRegex(muster.Error, "shrink: the job was not joined with"):
+            job.shrink()
+        with self.assertRaisesRegex(muster.Error, "there is no device 'tpu'"):
+            muster.join(device="tpu")
+
+    def test_sampler(self):
+        sampler = muster.Sampler(10, 1, 3, muster.Position(seed=3))
+        seen = sampler.next(7)
+        self.assertEqual((len(seen.samples), seen.global_size, seen.begin), (2, 7, muster.Position(3)))
+        self.assertEqual(sampler.position, muster.Position(3, 0, 7))
+        self.assertEqual(muster.share_of(10, 0, 4), range(3))
+        with self.assertRaises(muster.Error):
+            muster.Sampler(0, 0, 1)
+
+
+class Loading(unittest.TestCase):
+    def test_missing_library(self):
+        ended = subprocess.run([sys.executable, "-c", "import muster"], capture_output=True, text=True, timeout=60,
+                               env={**os.environ, "MUSTER_LIBRARY": "/nowhere/libmuster.so"})
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("ImportError: muster: cannot load libmuster (/nowhere/libmuster.so: ", ended.stderr)
+        self.assertIn("install it, or name it by MUSTER_LIBRARY or LD_LIBRARY_PATH", ended.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
