@@ -77,6 +77,10 @@ class UpdateCompute {
   virtual std::string describe() const = 0;
   /// The memory of all operands except tokens. Tokens are in host memory and may change once a call returns.
   virtual Memory& memory() { return host_memory(); }
+  /// The memory of a model's parameters: memory(), unless another one is set.
+  Memory& parameter_memory() { return parameter_memory_ ? *parameter_memory_ : memory(); }
+  /// For models that are built from now on. Null: memory().
+  void set_parameter_memory(Memory* memory) { parameter_memory_ = memory; }
   /// The threads of this process that share the work on host memory.
   virtual int threads() const { return 1; }
   /// Null: the device chooses no algorithms.
@@ -133,6 +137,7 @@ class UpdateCompute {
   bool accumulates_loss_ = false;
 
  private:
+  Memory* parameter_memory_ = nullptr;
   StepOutcome step_;
   bool chunk_is_finite_ = true;
 };

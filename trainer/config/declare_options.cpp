@@ -221,8 +221,9 @@ void add_strategy_options(CLI::App& app, Options& o) {
   app.option_defaults()->group("Training");
   add_option(app, "--strategy", o.strategy,
              "How the ranks divide the training: data-parallel reduces the gradients in each step; local-sgd "
-             "lets each rank train by itself and averages the parameters from time to time")
-      ->check(CLI::IsMember({"data-parallel", "local-sgd"}));
+             "lets each rank train by itself and averages the parameters from time to time; central-storage "
+             "is data-parallel with one copy of parameters and optimizer state on each host")
+      ->check(CLI::IsMember({"data-parallel", "local-sgd", "central-storage"}));
   add_option(app, "--sync-every", o.sync_every,
              "With local-sgd: steps between two averages of the parameters")
       ->check(integer(std::int64_t{1}, max_steps));

@@ -199,8 +199,12 @@ void refuse_other_strategies(const Options& o) {
                      contradicts + "whose ranks have optimizer states of their own: leave one of them out");
   refuse_ineffective(o, "sync-batch-norm", o.sync_batch_norm, false, !local,
                      contradicts + "whose ranks compute their steps by themselves: leave one of them out");
-  refuse_ineffective(o, "elastic", o.elastic, 0, !local,
-                     contradicts + "whose ranks have states of their own: leave one of them out");
+  refuse_ineffective(o, "elastic", o.elastic, 0, o.strategy == "data-parallel",
+                     " works with --strategy=data-parallel only: leave one of them out");
+  refuse_ineffective(
+      o, "shard-optimizer", o.shard_optimizer, false, o.strategy != "central-storage",
+      " contradicts --strategy=central-storage, in which a host has one optimizer state: leave "
+      "one of them out");
   require(
       !local || o.sync_every <= o.steps,
       fmt::format("{} is longer than {}: give fewer steps between averages, or more steps",
@@ -316,9 +320,11 @@ std::vector<std::string> setting_warnings(const Options& o, int ranks, std::uint
   if (o.shard_optimizer && ranks == 1) warnings.emplace_back("--shard-optimizer has no effect on 1 rank");
   if (o.strategy == "local-sgd" && ranks == 1 && o.outer_optimizer == "average")
     warnings.emplace_back("--strategy=local-sgd has no effect on 1 rank");
+  if (o.strategy == "central-storage" && ranks == 1)
+    warnings.emplace_back("--strategy=central-storage has no effect on 1 rank");
   if (o.sync_batch_norm && ranks == 1) warnings.emplace_back("--sync-batch-norm has no effect on 1 rank");
   const int chunks = (o.batch - 1) / o.chunk + 1;
-  if (o.deterministic && chunks < ranks && o.strategy == "data-parallel") {
+  if (o.deterministic && chunks < ranks && o.strategy != "local-sgd") {
     warnings.push_back(
         fmt::format("--batch {} in chunks of --chunk {} is {}: {} of {} ranks have nothing to do", o.batch,
                     o.chunk, plural(chunks, "chunk"), ranks - chunks, ranks));

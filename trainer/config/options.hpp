@@ -63,7 +63,8 @@ struct Options {
   bool recompute = false;  ///< see models::Gpt
   bool sync_batch_norm = false;
 
-  std::string strategy = "data-parallel";   ///< or "local-sgd": how the ranks divide the training
+  /// Or "local-sgd" or "central-storage": how the ranks divide the training.
+  std::string strategy = "data-parallel";
   std::int64_t sync_every = 50;             ///< steps; of local-sgd, as all below
   std::string outer_optimizer = "average";  ///< or "nesterov"
   double outer_learning_rate = 0.7, outer_momentum = 0.9;

@@ -21,7 +21,8 @@ ConvNet<Real>::ConvNet(ImageNetwork network, int max_batch, compute::Compute<Rea
                        std::size_t extra)
     : network_(std::move(network)),
       plan_(network_),
-      tensors_(network_.table, extra, std::is_same_v<Real, bfloat16>, compute.memory()),
+      tensors_(network_.table, extra, std::is_same_v<Real, bfloat16>, compute.memory(),
+               &compute.parameter_memory()),
       max_batch_(max_batch),
       compute_(compute),
       images_(image_operations(compute)),

@@ -22,7 +22,8 @@ Gpt<Real>::Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& c
                bool recompute)
     : config_(config),
       places_(config),
-      tensors_(gpt_tensors(config), extra, std::is_same_v<Real, bfloat16>, compute.memory()),
+      tensors_(gpt_tensors(config), extra, std::is_same_v<Real, bfloat16>, compute.memory(),
+               &compute.parameter_memory()),
       max_batch_(max_batch),
       compute_(compute),
       llama_(llama_compute(config, compute)),

@@ -12,6 +12,7 @@ struct MemorySegment {
   std::string name;
   std::uint64_t bytes = 0;
   bool is_activation = false;
+  bool is_shared = false;  ///< the ranks of a host have it in common
 };
 
 using MemorySegments = std::vector<MemorySegment>;

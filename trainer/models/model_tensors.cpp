@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/model_tensors.hpp"
 
+#include <algorithm>
+
 #include "compute/cpu/parallel_for.hpp"
 #include "muster/philox.hpp"
 
@@ -18,12 +20,13 @@ double initial_element(const Tensor& tensor, std::uint64_t seed, std::size_t num
 }  // namespace
 
 template <typename Real>
-ModelTensors<Real>::ModelTensors(TensorTable table, std::size_t extra, bool rounds, compute::Memory& memory)
+ModelTensors<Real>::ModelTensors(TensorTable table, std::size_t extra, bool rounds, compute::Memory& memory,
+                                 compute::Memory* parameters)
     : table_(std::move(table)),
-      memory_(memory),
-      parameters_(table_.arena_size, memory),
+      memory_(parameters ? *parameters : memory),
+      parameters_(table_.arena_size, memory_),
       gradients_(compute::aligned_count<Real>(extra) + table_.arena_size, memory),
-      rounded_(rounds ? table_.arena_size : 0, memory) {}
+      rounded_(rounds ? table_.arena_size : 0, memory_) {}
 
 template <typename Real>
 std::vector<std::span<Real>> ModelTensors<Real>::extra_and_gradients() noexcept {
@@ -58,10 +61,10 @@ void ModelTensors<Real>::round_parameters(compute::UpdateCompute<Real>& compute)
 }
 
 template <typename Real>
-void ModelTensors<Real>::update_statistics(compute::UpdateCompute<Real>& compute) {
-  const std::size_t count = table_.arena_size - table_.trained_size;
-  if (count == 0) return;
-  compute.move_statistics(parameters_.span().last(count).data(), gradients().last(count).data(), count,
+void ModelTensors<Real>::update_statistics(compute::UpdateCompute<Real>& compute, const Share& part) {
+  const std::size_t begin = std::max<std::size_t>(part.begin, table_.trained_size);
+  if (begin >= part.end) return;
+  compute.move_statistics(parameters_.data() + begin, gradients().data() + begin, part.end - begin,
                           statistic_momentum);
 }
 

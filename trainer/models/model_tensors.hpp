@@ -10,6 +10,7 @@
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
 #include "models/tensor_table.hpp"
+#include "muster/sampler.hpp"
 
 namespace muster::models {
 
@@ -22,9 +23,11 @@ template <typename Real>
 class ModelTensors {
  public:
   /// `extra`: number of elements, rounded up to a cache line, before the gradients in memory, so that a few
-  /// scalars can be reduced together with them. `rounds`: keep rounded parameters.
+  /// scalars can be reduced together with them. `rounds`: keep rounded parameters. `parameters`: the memory
+  /// of the parameters and of the rounded ones, allocated in this order; null: `memory`.
   explicit ModelTensors(TensorTable table, std::size_t extra = 0, bool rounds = false,
-                        compute::Memory& memory = compute::host_memory());
+                        compute::Memory& memory = compute::host_memory(),
+                        compute::Memory* parameters = nullptr);
 
   const TensorTable& table() const noexcept { return table_; }
   std::span<Real> parameters() noexcept { return parameters_.span(); }
@@ -53,14 +56,17 @@ class ModelTensors {
   /// round_parameters() afterwards.
   void initialize(std::uint64_t seed);
   /// Moves every statistic towards its gradient, which must be the sum over all chunks and ranks: statistic =
-  /// 0.9 statistic + 0.1 gradient.
-  void update_statistics(compute::UpdateCompute<Real>& compute);
+  /// 0.9 statistic + 0.1 gradient. `part`: of the arena, outside of which nothing moves.
+  void update_statistics(compute::UpdateCompute<Real>& compute, const Share& part);
+  void update_statistics(compute::UpdateCompute<Real>& compute) {
+    update_statistics(compute, {0, table_.arena_size});
+  }
   /// Updates the rounded parameters, if they are kept.
   void round_parameters(compute::UpdateCompute<Real>& compute);
 
  private:
   TensorTable table_;
-  compute::Memory& memory_;
+  compute::Memory& memory_;  ///< of the parameters
   compute::Arena<Real> parameters_, gradients_;
   compute::Arena<bfloat16> rounded_;
 };

@@ -20,8 +20,14 @@ Optimizer<Real>::Optimizer(const models::TensorTable& table, const OptimizerSett
       settings_(settings),
       compute_(compute),
       part_(part),
-      moment1_(part.count(), compute.memory()),
-      moment2_(settings.kind == OptimizerKind::adamw ? part.count() : 0, compute.memory()) {}
+      first_(part.count(), compute.memory()),
+      second_(settings.kind == OptimizerKind::adamw ? part.count() : 0, compute.memory()),
+      moments_{first_.span(), second_.span()} {}
+
+template <typename Real>
+Optimizer<Real>::Optimizer(const models::TensorTable& table, const OptimizerSettings& settings,
+                           compute::UpdateCompute<Real>& compute, Share part, const Moments& moments)
+    : table_(table), settings_(settings), compute_(compute), part_(part), moments_(moments) {}
 
 template <typename Real>
 void Optimizer<Real>::update(std::span<Real> parameters, std::span<const Real> gradients, double norm,
@@ -59,7 +65,7 @@ void Optimizer<Real>::update_adamw(std::span<Real> parameters, std::span<const R
     scalars.weight_decay = decay ? settings_.weight_decay : 0;
     const std::size_t own = range.begin - part_.begin;
     compute_.adamw(scalars, parameters.data() + range.begin, gradients.data() + range.begin,
-                   moment1_.data() + own, moment2_.data() + own,
+                   moments_.first.data() + own, moments_.second.data() + own,
                    rounded.empty() ? nullptr : rounded.data() + range.begin, range.count());
   });
 }
@@ -71,7 +77,7 @@ void Optimizer<Real>::update_sgd(std::span<Real> parameters, std::span<const Rea
   for_each_tensor([&](const Share& range, bool decay) {
     scalars.weight_decay = decay ? settings_.weight_decay : 0;
     compute_.sgd(scalars, parameters.data() + range.begin, gradients.data() + range.begin,
-                 moment1_.data() + (range.begin - part_.begin),
+                 moments_.first.data() + (range.begin - part_.begin),
                  rounded.empty() ? nullptr : rounded.data() + range.begin, range.count());
   });
 }

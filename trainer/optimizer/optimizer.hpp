@@ -32,10 +32,17 @@ Share optimizer_part(std::size_t arena_size, int rank, int size);
 template <typename Real>
 class Optimizer {
  public:
+  /// Of the updated part: AdamW's two, or SGD's momentum and nothing.
+  struct Moments {
+    std::span<Real> first, second;
+  };
   /// `part`: the elements that this object updates and keeps moments for. An element's bits do not depend on
   /// it.
   Optimizer(const models::TensorTable& table, const OptimizerSettings& settings,
             compute::UpdateCompute<Real>& compute, Share part);
+  /// With moments in memory that outlives the optimizer.
+  Optimizer(const models::TensorTable& table, const OptimizerSettings& settings,
+            compute::UpdateCompute<Real>& compute, Share part, const Moments& moments);
   Optimizer(const models::TensorTable& table, const OptimizerSettings& settings,
             compute::UpdateCompute<Real>& compute)
       : Optimizer(table, settings, compute, {0, table.arena_size}) {}
@@ -47,9 +54,8 @@ class Optimizer {
               std::int64_t step, std::span<bfloat16> rounded = {});
 
   const Share& part() const noexcept { return part_; }
-  /// Moments of the part: AdamW's two, or SGD's momentum and nothing.
-  std::span<Real> moment1() noexcept { return moment1_.span(); }
-  std::span<Real> moment2() noexcept { return moment2_.span(); }
+  std::span<Real> moment1() noexcept { return moments_.first; }
+  std::span<Real> moment2() noexcept { return moments_.second; }
   static std::size_t moment_count(OptimizerKind kind) { return kind == OptimizerKind::adamw ? 2 : 1; }
 
  private:
@@ -65,7 +71,8 @@ class Optimizer {
   OptimizerSettings settings_;
   compute::UpdateCompute<Real>& compute_;
   Share part_;
-  compute::Arena<Real> moment1_, moment2_;
+  compute::Arena<Real> first_, second_;  ///< empty when the moments are the caller's
+  Moments moments_;
 };
 
 }  // namespace muster

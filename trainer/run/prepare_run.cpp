@@ -47,8 +47,11 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
           .sync_batch_norm = options.sync_batch_norm};
 }
 
-StrategySettings strategy_settings(const Options& options, bool on_device) {
-  StrategySettings settings(replica_settings(options, on_device));
+StrategySettings strategy_settings(const Options& options, const Job& job) {
+  StrategySettings settings(replica_settings(options, job.on_gpu()));
+  if (options.strategy == "central-storage") {
+    settings.central_storage = {job.host_index(), job.roster()[static_cast<std::size_t>(job.rank())].host};
+  }
   if (options.strategy != "local-sgd") return settings;
   settings.local_sgd = {
       options.sync_every,
@@ -231,7 +234,7 @@ void print_memory_estimate(const RunParts& parts) {
 }  // namespace
 
 void rebuild_strategy(const Options& options, Job& job, RunParts& parts, CollectiveErrors& errors) {
-  const StrategySettings settings = strategy_settings(options, job.on_gpu());
+  const StrategySettings settings = strategy_settings(options, job);
   const Communicator host = job.host_world();
   errors.run_on_all([&] {
     rebuild_on<float>(parts, settings, host);
@@ -247,7 +250,7 @@ void initialize_parameters(const Options& options, Strategy& strategy) {
 RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, CollectiveErrors& errors) {
   RunParts parts;
   check_elastic(options, job, errors);
-  const StrategySettings settings = strategy_settings(options, job.on_gpu());
+  const StrategySettings settings = strategy_settings(options, job);
   compute::cuda::OpenedGpu gpu = open_gpu(options, job, errors);
   std::unique_ptr<weights::WeightSource> weights;
   errors.run_on_all([&] {
@@ -294,6 +297,8 @@ void print_run_info(const Options& options, const Job& job, const RunParts& part
                                  options.outer_learning_rate, options.outer_momentum)
                    : "");
   }
+  if (options.strategy == "central-storage")
+    fmt::print("central-storage: the ranks of a host share its copy of parameters and moments\n");
   print_memory_estimate(parts);
   fmt::print("data {}, {}\n", facts.data, parts.workload->data_line());
   for (const std::string& note :

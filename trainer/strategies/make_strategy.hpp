@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "models/memory_segment.hpp"
+#include "strategies/central_storage/central_storage.hpp"
 #include "strategies/data_parallel/replica.hpp"
 #include "strategies/local_sgd/local_sgd.hpp"
 #include "training/strategy.hpp"
@@ -18,6 +19,7 @@ struct StrategySettings {
 
   Replica::Settings replica;  ///< of every strategy; the batch is that of all ranks
   std::optional<LocalSgd::Settings> local_sgd{};
+  std::optional<CentralStorage::Settings> central_storage{};
 };
 
 /// Builds the strategy on `compute`. Collective. The workload and the compute must outlive it. `world`

@@ -8,8 +8,11 @@ namespace muster {
 std::uint64_t estimate_host_memory(const Workload& workload, const StrategySettings& settings,
                                    std::span<const int> host_ranks, int ranks) {
   std::uint64_t bytes = 0;
-  for (const int rank : host_ranks)
-    bytes += program_bytes + total_bytes(estimate_memory(workload, settings, rank, ranks));
+  for (std::size_t i = 0; i < host_ranks.size(); ++i) {
+    bytes += program_bytes;
+    for (const MemorySegment& segment : estimate_memory(workload, settings, host_ranks[i], ranks))
+      if (i == 0 || !segment.is_shared) bytes += segment.bytes;
+  }
   return bytes;
 }
 

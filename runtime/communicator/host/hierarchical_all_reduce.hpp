@@ -10,8 +10,8 @@
 
 #include "communicator/host/host_all_reduce.hpp"
 #include "communicator/host/inter_host_all_reduce.hpp"
-#include "communicator/host/shared_segment.hpp"
 #include "communicator/host/spin_wait.hpp"
+#include "shared_memory/shared_segment.hpp"
 
 namespace muster::detail {
 

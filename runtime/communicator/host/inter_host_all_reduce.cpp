@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "communicator/host/reduce_elements.hpp"
-#include "communicator/host/shared_segment.hpp"
+#include "shared_memory/shared_segment.hpp"
 
 namespace muster::detail {
 namespace {

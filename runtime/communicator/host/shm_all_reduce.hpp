@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "communicator/host/host_all_reduce.hpp"
-#include "communicator/host/shared_segment.hpp"
 #include "communicator/host/spin_wait.hpp"
+#include "shared_memory/shared_segment.hpp"
 
 namespace muster::detail {
 

@@ -31,27 +31,40 @@ class HostCopy {
   std::span<const float> values_;
 };
 
+template <typename Real>
+std::unique_ptr<Model> build_model(const Workload& workload, compute::Compute<Real>& compute,
+                                   std::uint64_t max_samples, compute::Memory* parameters) {
+  compute.set_parameter_memory(parameters);
+  auto model = workload.build(compute, max_samples, Replica::extra_scalars);
+  compute.set_parameter_memory(nullptr);
+  return model;
+}
+
 }  // namespace
 
 template <typename Real>
 Replica::Replica(const Settings& settings, const Workload& workload, compute::Compute<Real>& compute,
-                 Communicator world, std::optional<Communicator> host)
+                 Communicator world, std::optional<Communicator> host, const std::optional<Storage>& storage)
     : settings_(settings),
       workload_(workload),
       world_(std::move(world)),
       host_(host ? std::move(*host) : world_),
       compute_(compute),
-      model_(workload.build(compute, samples_at_once(settings, world_.rank(), world_.size()), extra_scalars)),
-      optimizer_(model_->tensors().table(), settings.optimizer, compute, rank_part(world_.rank())) {
+      model_(build_model(workload, compute, samples_at_once(settings, world_.rank(), world_.size()),
+                         storage ? &storage->parameters : nullptr)),
+      optimizer_(storage ? Optimizer<float>(model_->tensors().table(), settings.optimizer, compute,
+                                            storage->part, storage->moments)
+                         : Optimizer<float>(model_->tensors().table(), settings.optimizer, compute,
+                                            rank_part(world_.rank()))) {
   compute.set_label_smoothing(settings.label_smoothing);
   if (micro_batches(settings, world_.rank(), world_.size()) > 1)
     micro_batch_sums_ = compute::Arena<float>(table().arena_size, compute.memory());
 }
 
 template Replica::Replica(const Settings&, const Workload&, compute::Compute<float>&, Communicator,
-                          std::optional<Communicator>);
+                          std::optional<Communicator>, const std::optional<Storage>&);
 template Replica::Replica(const Settings&, const Workload&, compute::Compute<bfloat16>&, Communicator,
-                          std::optional<Communicator>);
+                          std::optional<Communicator>, const std::optional<Storage>&);
 
 void Replica::initialize() {
   model_->tensors().initialize(settings_.seed);
@@ -201,8 +214,8 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
   if (norm) {
     optimizer_.update(model_->tensors().parameters(), gradients, *norm, learning_rate, number,
                       model_->tensors().rounded());
-    model_->tensors().update_statistics(compute_);
-    if (sharded()) gather_parameters(step.result);
+    model_->tensors().update_statistics(compute_, optimizer_.part());
+    exchange_parts(step.result);
   }
   compute_.end_step();
   in_flight_.push_back(std::move(step));
@@ -234,6 +247,10 @@ StepResult Replica::end_step() {
     result.non_finite_samples.end = samples.end;
   }
   return result;
+}
+
+void Replica::exchange_parts(StepResult& result) {
+  if (sharded()) gather_parameters(result);
 }
 
 void Replica::gather_parameters(StepResult& result) {

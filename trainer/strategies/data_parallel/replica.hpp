@@ -62,7 +62,8 @@ class Replica : public Strategy {
   /// settings.real_bytes.
   template <typename Real>
   Replica(const Settings& settings, const Workload& workload, compute::Compute<Real>& compute,
-          Communicator world, std::optional<Communicator> host = {});
+          Communicator world, std::optional<Communicator> host = {})
+      : Replica(settings, workload, compute, std::move(world), std::move(host), std::nullopt) {}
 
   void initialize() override;
   void initialize(const weights::WeightSource& source) override;
@@ -120,6 +121,21 @@ class Replica : public Strategy {
   std::int64_t predictions_per_step() const noexcept override {
     return settings_.batch * workload_.predictions_per_sample();
   }
+
+ protected:
+  /// Where a strategy that is a replica, too, keeps its parameters and moments.
+  struct Storage {
+    compute::Memory& parameters;  ///< of the parameters and of the rounded ones, allocated in this order
+    Share part;                   ///< of the arena: what this rank updates
+    Optimizer<float>::Moments moments;  ///< of this part
+  };
+  /// `storage`: without it, all is in the compute's memory.
+  template <typename Real>
+  Replica(const Settings& settings, const Workload& workload, compute::Compute<Real>& compute,
+          Communicator world, std::optional<Communicator> host, const std::optional<Storage>& storage);
+
+  /// Makes all ranks' updates of a step visible to this rank, whose own part is updated.
+  virtual void exchange_parts(StepResult& result);
 
  private:
   struct InFlightStep {

@@ -94,7 +94,9 @@ TEST_CASE("statistics come last in the table and no optimizer updates them", "[n
     CHECK(std::equal(now, now + tensor.count, old) == !tensor.is_trained);
   }
   CHECK(seen_statistic);
-  tensors.update_statistics(compute);
+  const std::size_t middle = table.trained_size + 5;
+  tensors.update_statistics(compute, {0, middle});
+  tensors.update_statistics(compute, {middle, table.arena_size});
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {
     if (table.tensors[i].is_trained) continue;
     for (std::size_t j = 0; j < table.tensors[i].count; ++j) {

@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# central_storage_on_ranks.sh MPIRUN MUSTER_TRAIN: runs of --strategy=central-storage on several ranks. Each has the bits of data
+# parallelism, also where one goes on from the other's checkpoint. Without memory to share, one line says so. A lost rank ends the
+# others with one line and leaves nothing behind.
+set -eu
+mpirun=$1 train=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+i=0
+while [ $i -lt 200 ]; do
+  echo "line $i of a text that is long enough to learn something from"
+  i=$((i + 1))
+done > "$folder/text"
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+run() {  # run RANKS OPTIONS…
+  ranks=$1
+  shift
+  timeout 100 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" --data "$folder/text" --layers 1 --heads 2 --width 16 --context 12 --batch 7 \
+    --warmup 2 --schedule constant --threads 1 --device cpu --no-mfu --no-tensorboard --deterministic "$@"
+}
+central="--strategy central-storage"
+last=checkpoints/step-00000012/tensors.safetensors
+
+# shellcheck disable=SC2086 # several options
+{
+  run 1 --steps 12 --output "$folder/whole" > "$folder/log"
+  run 3 $central --steps 4 --output "$folder/parts" > "$folder/log"
+  grep -q 'shared parameters .*, shared moments ' "$folder/log" || fail "no line about the shared memory"
+  grep -q 'parameters identical on 3 ranks' "$folder/log" || fail "no line about identical parameters"
+  run 2 --shard-optimizer --steps 8 --output "$folder/parts" > "$folder/log"
+  run 2 $central --steps 12 --output "$folder/parts" > "$folder/log"
+  grep -q 'resuming .*step-00000008' "$folder/log" || fail "the run did not go on from step 8"
+  cmp "$folder/whole/$last" "$folder/parts/$last" || fail "central storage has other bits than one process"
+}
+
+# A lost rank.
+run 3 --strategy central-storage --steps 100000 --eval-every 0 --checkpoint-every 0 --output "$folder/lost" > "$folder/lost.log" 2>&1 &
+started=$!
+i=0
+until grep -qs '"state":"running"' "$folder/lost/status.json" || [ $i -eq 600 ]; do
+  sleep 0.1
+  i=$((i + 1))
+done
+victim=$(pgrep -f "^$train .*--output $folder/lost\$" | sed -n 2p)
+kill -9 "$victim"
+code=0
+wait $started || code=$?
+[ $code -ne 0 ] || fail "ranks without one of them ended with 0"
+[ "$(grep -c '^muster: rank [0-9] (host .*), pid [0-9]*, was killed by signal 9 (Killed), while running' "$folder/lost.log")" -eq 1 ] ||
+  fail "not exactly one line about a lost rank: $(cat "$folder/lost.log")"
+[ -z "$(find /dev/shm -name '*muster*' -newer "$folder/text")" ] || fail "a lost rank left memory in /dev/shm"

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strategies/central_storage/central_storage.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "strategies/data_parallel/replica_memory.hpp"
+
+namespace muster {
+namespace {
+
+NodeTensors::Shape shape_of(const Workload& workload, const Replica::Settings& training) {
+  return {workload.table().arena_size, Optimizer<float>::moment_count(training.optimizer.kind),
+          training.real_bytes < sizeof(float)};
+}
+
+std::span<float> part_of(std::span<float> moment, const Share& part) {
+  return moment.empty() ? moment : moment.subspan(part.begin, part.count());
+}
+
+}  // namespace
+
+template <typename Real>
+CentralStorage::CentralStorage(const Settings& settings, const Replica::Settings& training,
+                               const Workload& workload, compute::Compute<Real>& compute, Communicator world)
+    : NodeTensors(shape_of(workload, training), world, settings.host_index, settings.host),
+      Replica(training, workload, compute, world, world,
+              Storage{parameter_memory(), part(), {part_of(moment1(), part()), part_of(moment2(), part())}}) {
+}
+
+template CentralStorage::CentralStorage(const Settings&, const Replica::Settings&, const Workload&,
+                                        compute::Compute<float>&, Communicator);
+template CentralStorage::CentralStorage(const Settings&, const Replica::Settings&, const Workload&,
+                                        compute::Compute<bfloat16>&, Communicator);
+
+MemorySegments CentralStorage::estimate_memory(const Workload& workload, const Replica::Settings& training,
+                                               int rank, int ranks) {
+  MemorySegments segments = muster::estimate_memory(workload, training, rank, ranks);
+  std::erase_if(segments, [](const MemorySegment& segment) {
+    return segment.name == "parameters" || segment.name == "rounded parameters" || segment.name == "moments";
+  });
+  const MemorySegments shared = NodeTensors::estimate_memory(shape_of(workload, training));
+  segments.insert(segments.begin(), shared.begin(), shared.end());
+  return segments;
+}
+
+void CentralStorage::broadcast() {
+  if (is_leader()) {
+    NodeTensors::broadcast(tensors().parameters);
+    round_parameters();
+  }
+  barrier();
+}
+
+void CentralStorage::scatter_state(const TrainingTensors& whole) {
+  const TrainingTensors own = tensors();
+  if (is_rank0()) {
+    std::copy(whole.parameters.begin(), whole.parameters.end(), own.parameters.begin());
+    std::copy_n(whole.moment1.begin(), own.moment1.size(), own.moment1.begin());
+    std::copy_n(whole.moment2.begin(), own.moment2.size(), own.moment2.begin());
+  }
+  if (is_leader()) {
+    NodeTensors::broadcast(own.moment1);
+    NodeTensors::broadcast(own.moment2);
+  }
+  broadcast();
+}
+
+// No step is in flight, and the next update needs rank 0, so nobody writes meanwhile.
+void CentralStorage::gather_state(const TrainingTensors& whole) {
+  if (!is_rank0()) return;
+  const TrainingTensors own = tensors();
+  std::copy(own.parameters.begin(), own.parameters.end(), whole.parameters.begin());
+  std::copy(own.moment1.begin(), own.moment1.end(), whole.moment1.begin());
+  std::copy(own.moment2.begin(), own.moment2.end(), whole.moment2.begin());
+}
+
+void CentralStorage::exchange_parts(StepResult& result) {
+  const auto from = std::chrono::steady_clock::now();
+  barrier();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+  result.exposed += seconds;
+  result.communication += seconds;
+}
+
+}  // namespace muster
