@@ -54,7 +54,8 @@ int report_option_error(const muster::Error& error) {
 
 int run(const muster::Options& options) {
   const muster::ChosenDevice chosen = muster::choose_device(options);
-  muster::Job job = muster::Job::join({.device = chosen.device});
+  muster::Job job = muster::Job::join(
+      {.device = chosen.device, .tolerate_rank_loss = options.strategy == "parameter-server"});
   muster::Options final_options = options;
   if (job.on_gpu()) final_options.dtype = "bf16";
   const muster::Hello& self = job.roster()[static_cast<std::size_t>(job.rank())];

@@ -12,6 +12,8 @@
 namespace muster {
 namespace {
 
+constexpr std::int64_t max_staleness = 1'000'000;
+
 constexpr std::int64_t max_steps = 1'000'000'000'000;
 
 /// Adds an option. Help shows its default with all digits, which CLI11's capture_default_str() does not.
@@ -217,12 +219,24 @@ void add_training_options(CLI::App& app, Options& o) {
       ->check(integer(std::uint64_t{0}, ~std::uint64_t{0}).description(""));
 }
 
+CLI::Validator staleness() {
+  const auto validate = [](const std::string& text) {
+    std::int64_t steps = 0;
+    if (text == "unbounded" || (parse_number(text, steps) && steps >= 0 && steps <= max_staleness))
+      return std::string();
+    return fmt::format("'{}' must be an integer from 0 to {}, or unbounded", text, max_staleness);
+  };
+  return {validate, ""};
+}
+
 void add_strategy_options(CLI::App& app, Options& o) {
   app.option_defaults()->group("Training");
-  add_option(app, "--strategy", o.strategy,
-             "How the ranks divide the training: data-parallel reduces the gradients in each step; local-sgd "
-             "lets each rank train by itself and averages the parameters from time to time")
-      ->check(CLI::IsMember({"data-parallel", "local-sgd"}));
+  add_option(
+      app, "--strategy", o.strategy,
+      "How the ranks divide the training: data-parallel reduces the gradients in each step; local-sgd "
+      "lets each rank train by itself and averages the parameters from time to time; parameter-server has "
+      "ranks that hold the parameters, to which workers push gradients")
+      ->check(CLI::IsMember({"data-parallel", "local-sgd", "parameter-server"}));
   add_option(app, "--sync-every", o.sync_every,
              "With local-sgd: steps between two averages of the parameters")
       ->check(integer(std::int64_t{1}, max_steps));
@@ -233,6 +247,16 @@ void add_strategy_options(CLI::App& app, Options& o) {
   add_option(app, "--outer-learning-rate", o.outer_learning_rate, "Of --outer-optimizer=nesterov")
       ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
   add_option(app, "--outer-momentum", o.outer_momentum, "Of --outer-optimizer=nesterov")->check(below_one());
+  add_option(app, "--servers", o.servers,
+             "With parameter-server: this many ranks hold the parameters, the others are workers")
+      ->check(integer(1, 1 << 20));
+  add_option(app, "--staleness", o.staleness,
+             "With parameter-server: by how many steps a worker may be ahead of the slowest; 0: synchronous; "
+             "unbounded: asynchronous")
+      ->check(staleness());
+  add_option(app, "--wire-dtype", o.wire_dtype,
+             "With parameter-server: type in which gradients and parameters are sent")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
 }
 
 void add_output_options(CLI::App& app, Options& o) {

@@ -63,10 +63,14 @@ struct Options {
   bool recompute = false;  ///< see models::Gpt
   bool sync_batch_norm = false;
 
-  std::string strategy = "data-parallel";   ///< or "local-sgd": how the ranks divide the training
+  /// How the ranks divide the training: or "local-sgd", "parameter-server".
+  std::string strategy = "data-parallel";
   std::int64_t sync_every = 50;             ///< steps; of local-sgd, as all below
   std::string outer_optimizer = "average";  ///< or "nesterov"
   double outer_learning_rate = 0.7, outer_momentum = 0.9;
+  int servers = 1;                  ///< ranks; of parameter-server, as all below
+  std::string staleness = "0";      ///< steps, or "unbounded"
+  std::string wire_dtype = "fp32";  ///< or "bf16"
 
   std::string output = "muster-run";
   std::string resume = "auto";

@@ -47,8 +47,14 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
           .sync_batch_norm = options.sync_batch_norm};
 }
 
-StrategySettings strategy_settings(const Options& options, bool on_device) {
-  StrategySettings settings(replica_settings(options, on_device));
+StrategySettings strategy_settings(const Options& options, Job& job) {
+  StrategySettings settings(replica_settings(options, job.on_gpu()));
+  if (options.strategy == "parameter-server") {
+    const bool bounded = options.staleness != "unbounded";
+    settings.parameter_server = {&job, options.servers,
+                                 bounded ? std::optional(std::stoull(options.staleness)) : std::nullopt,
+                                 options.wire_dtype == "bf16"};
+  }
   if (options.strategy != "local-sgd") return settings;
   settings.local_sgd = {
       options.sync_every,
@@ -93,6 +99,11 @@ std::unique_ptr<Workload> open_data(Options options, const Job& job, const weigh
   options.data_threads = choose_data_threads(options.data_threads, compute_threads, job.roster(), job.rank());
   std::unique_ptr<Workload> workload;
   errors.run_on_all([&] {
+    if (options.strategy == "parameter-server" && options.servers >= ranks) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--servers {} leaves no worker among {}: start more ranks, or fewer servers",
+                              options.servers, plural(ranks, "rank")));
+    }
     if (options.batch < ranks) {
       throw Error(ErrorCode::usage, fmt::format("--batch {} is less than one sample for each of {} ranks",
                                                 options.batch, ranks));
@@ -215,7 +226,7 @@ void print_memory_estimate(const RunParts& parts) {
 
 RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, CollectiveErrors& errors) {
   RunParts parts;
-  const StrategySettings settings = strategy_settings(options, job.on_gpu());
+  const StrategySettings settings = strategy_settings(options, job);
   compute::cuda::OpenedGpu gpu = open_gpu(options, job, errors);
   std::unique_ptr<weights::WeightSource> weights;
   errors.run_on_all([&] {
@@ -261,6 +272,10 @@ void print_run_info(const Options& options, const Job& job, const RunParts& part
                    ? fmt::format(", Nesterov's outer step: learning rate {}, momentum {}",
                                  options.outer_learning_rate, options.outer_momentum)
                    : "");
+  }
+  if (options.strategy == "parameter-server") {
+    fmt::print("parameter-server: {}, {}, staleness {}\n", plural(options.servers, "server"),
+               plural(facts.world_size - options.servers, "worker"), options.staleness);
   }
   print_memory_estimate(parts);
   fmt::print("data {}, {}\n", facts.data, parts.workload->data_line());

@@ -33,8 +33,11 @@ class Trainer {
   void loop(Progress& progress);
   /// Begins the step that follows those in flight.
   void begin_step();
-  /// Ends the oldest steps until `left` are in flight. True when a rank wants to stop.
+  /// Ends the oldest steps until `left` are in flight, or until one that a rank wants to be the last: then it
+  /// returns true.
   bool end_steps(Progress& progress, std::size_t left);
+  /// Ends the run after the same step on all ranks, of which some may have begun more steps than others.
+  void stop(Progress& progress);
   void report_skipped_update(Progress& progress, const StepResult& result);
   int stop_signal();
   /// When a signal arrives during the validation, sets signal_ and reports no loss.

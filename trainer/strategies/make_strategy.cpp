@@ -15,6 +15,10 @@ std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings, const 
     return std::make_unique<LocalSgd>(*settings.local_sgd, settings.replica, workload, compute,
                                       std::move(world), std::move(host));
   }
+  if (settings.parameter_server) {
+    return std::make_unique<ParameterServerTraining>(*settings.parameter_server, settings.replica, workload,
+                                                     compute, std::move(host));
+  }
   return std::make_unique<Replica>(settings.replica, workload, compute, std::move(world), std::move(host));
 }
 
@@ -27,6 +31,9 @@ MemorySegments estimate_memory(const Workload& workload, const StrategySettings&
                                int ranks) {
   if (settings.local_sgd)
     return LocalSgd::estimate_memory(workload, *settings.local_sgd, settings.replica, rank, ranks);
+  if (settings.parameter_server)
+    return ParameterServerTraining::estimate_memory(workload, *settings.parameter_server, settings.replica,
+                                                    rank, ranks);
   return estimate_memory(workload, settings.replica, rank, ranks);
 }
 

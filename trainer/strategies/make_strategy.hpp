@@ -7,6 +7,7 @@
 #include "models/memory_segment.hpp"
 #include "strategies/data_parallel/replica.hpp"
 #include "strategies/local_sgd/local_sgd.hpp"
+#include "strategies/parameter_server/parameter_server_training.hpp"
 #include "training/strategy.hpp"
 
 namespace muster {
@@ -18,6 +19,7 @@ struct StrategySettings {
 
   Replica::Settings replica;  ///< of every strategy; the batch is that of all ranks
   std::optional<LocalSgd::Settings> local_sgd{};
+  std::optional<ParameterServerTraining::Settings> parameter_server{};
 };
 
 /// Builds the strategy on `compute`. Collective. The workload and the compute must outlive it. `world`
