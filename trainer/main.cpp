@@ -55,10 +55,8 @@ int report_option_error(const muster::Error& error) {
 
 muster::JoinOptions join_options(const muster::Options& options, muster::Device device) {
   muster::JoinOptions join{.device = device};
-  if (options.elastic > 0) {
-    join.tolerate_rank_loss = true;
-    join.abort_grace = std::chrono::milliseconds(0);  // a step may take longer
-  }
+  join.tolerate_rank_loss = options.elastic > 0 || options.strategy == "parameter-server";
+  if (options.elastic > 0) join.abort_grace = std::chrono::milliseconds(0);  // a step may take longer
   return join;
 }
 

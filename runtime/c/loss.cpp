@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <span>
+
 #include "c/call.hpp"
 
 using muster::c::call;
@@ -16,6 +19,23 @@ int muster_on_rank_lost(muster_job* job, muster_save save, void* context, int64_
           muster::c::call_back(save, &argument, context);
         },
         milliseconds(deadline_ms));
+  });
+}
+
+int muster_survive_loss_of(muster_job* job, const int* ranks, size_t count, int64_t deadline_ms) {
+  return call([&] {
+    auto& its = require_not_null(job, "muster_survive_loss_of", "job").job;
+    if (count > 0) (void)require_not_null(ranks, "muster_survive_loss_of", "list of ranks");
+    its.survive_loss_of(std::span(ranks, count), milliseconds(deadline_ms));
+  });
+}
+
+int muster_lost_ranks(const muster_job* job, int* ranks, size_t capacity, size_t* count) {
+  return call([&] {
+    auto const lost = require_not_null(job, "muster_lost_ranks", "job").job.lost_ranks();
+    if (capacity > 0) (void)require_not_null(ranks, "muster_lost_ranks", "list of ranks");
+    std::copy_n(lost.begin(), std::min(capacity, lost.size()), ranks);
+    require_not_null(count, "muster_lost_ranks", "place for the number of ranks") = lost.size();
   });
 }
 

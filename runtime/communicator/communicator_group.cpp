@@ -75,6 +75,7 @@ CommunicatorGroup CommunicatorGroup::split(int color, int key) {
   }
   std::vector<std::tuple<int, int, int>> chosen;  // key, rank in this group, rank in the job
   for (std::size_t i = 0; i < blobs.size(); ++i) {
+    if (blobs[i].empty()) continue;  // a lost rank
     auto const choice = read_cbor(blobs[i], "a rank's color and key").get<std::vector<int>>();
     if (choice.at(0) == color) chosen.emplace_back(choice.at(1), static_cast<int>(i), members_.at(i));
   }
@@ -93,7 +94,8 @@ std::vector<std::vector<std::uint64_t>> CommunicatorGroup::host_all_gather(
   std::vector<std::vector<std::uint64_t>> all;
   for (const auto& blob : job_->plane->gather(fmt::format("{} {} of communicator '{}'", what, number, name_),
                                               members_, write_cbor(mine), timeout()))
-    all.push_back(read_cbor(blob, what).get<std::vector<std::uint64_t>>());
+    all.push_back(blob.empty() ? std::vector<std::uint64_t>{}
+                               : read_cbor(blob, what).get<std::vector<std::uint64_t>>());
   return all;
 }
 

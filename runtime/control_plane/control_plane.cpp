@@ -159,6 +159,7 @@ void ControlPlane::register_handlers() {
     bool const rank0_is_lost = failure.lost == 0;
     fail(failure, {rank0_is_lost && !failure.confirmed_dead, rank0_is_lost});
   });
+  handlers_.on<RanksLost>([this](const RanksLost& lost) { lost_.add(lost.ranks); });
   handlers_.on<RankStateQuery>(
       [this](const RankStateQuery& query) { post(encode(operation_tracker_.rank_state(query))); });
   handlers_.on<Response>(

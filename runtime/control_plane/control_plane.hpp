@@ -17,6 +17,7 @@
 #include "control_plane/rpc.hpp"
 #include "deadline.hpp"
 #include "failure/launcher_watch.hpp"
+#include "failure/lost_ranks.hpp"
 #include "failure/mailbox.hpp"
 #include "failure/operation_tracker.hpp"
 #include "failure/process_watchdog.hpp"
@@ -138,6 +139,17 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   }
   std::chrono::milliseconds stall_warning() const { return options_.stall_warning; }
 
+  /// Collective over all ranks. From now on the loss of one of `ranks` is no failure of the job: gathers go
+  /// on with an empty blob for it. Not for rank 0.
+  void survive_loss_of(const std::vector<int>& ranks, std::chrono::milliseconds wait) {
+    asio::post(thread_.io(), [this, ranks] {
+      if (coordinator_) coordinator_->survive_loss_of(ranks);
+    });
+    barrier("survive_loss_of", wait);
+  }
+  /// Those of them that are lost, in increasing order.
+  std::vector<int> lost_ranks() const { return lost_.list(); }
+
   /// Fails the job on every rank and throws its failure: this one, reported by this rank, unless another
   /// failure came first.
   [[noreturn]] void fail_job(ErrorCode code, const std::string& text);
@@ -197,6 +209,7 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   ReporterCheck reporter_check_{thread_.io(), mailbox_, rank_};
   LauncherWatch launcher_watch_{thread_.io()};
   std::atomic<bool> orphaned_{false};
+  LostRanks lost_;
 };
 
 }  // namespace muster::control

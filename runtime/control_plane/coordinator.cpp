@@ -118,8 +118,39 @@ void Coordinator::on_message(int leader, const Message& message) {
 }
 
 void Coordinator::on_disconnect(int rank, const DisconnectCause& cause) {
-  if (shutting_down_ || failure_) return;
-  fail(make_rank_loss(roster_[static_cast<std::size_t>(rank)], 0, cause));
+  if (shutting_down_ || failure_ || lost_.contains(rank)) return;
+  auto const loss = make_rank_loss(roster_[static_cast<std::size_t>(rank)], 0, cause);
+  survives_loss_of(rank) ? go_on_without(rank, loss.text) : fail(loss);
+}
+
+// The ranks that are connected through it are lost, too.
+std::vector<int> Coordinator::ranks_lost_with(int rank) const {
+  std::vector<int> ranks{rank};
+  for (int other = 0; other < static_cast<int>(roster_.size()); ++other)
+    if (other != rank && host_leaders_[static_cast<std::size_t>(other)] == rank) ranks.push_back(other);
+  return ranks;
+}
+
+bool Coordinator::survives_loss_of(int rank) const {
+  auto const ranks = ranks_lost_with(rank);
+  return std::all_of(ranks.begin(), ranks.end(), [this](int one) { return survivable_.contains(one); });
+}
+
+void Coordinator::go_on_without(int rank, const std::string& what) {
+  auto const ranks = ranks_lost_with(rank);
+  log::warn("{}: the job goes on without {}", what, describe_ranks(roster_, ranks));
+  lost_.insert(ranks.begin(), ranks.end());
+  std::vector<std::string> complete;
+  for (auto& [name, round] : rounds_) {
+    for (int const lost : ranks) round->leave_out(lost);
+    if (round->is_complete()) complete.push_back(name);
+  }
+  std::vector<int> left;
+  for (int other = 0; other < static_cast<int>(roster_.size()); ++other)
+    if (!lost_.contains(other)) left.push_back(other);
+  send(left, encode(protocol::RanksLost{ranks, what}));
+  for (const auto& name : complete)
+    if (auto const found = rounds_.find(name); found != rounds_.end()) complete_round(name, *found->second);
 }
 
 // The output of that host's ranks may be lost with the launcher, so a rank of another host reports.
@@ -178,6 +209,7 @@ void Coordinator::add_contribution(int rank, protocol::Contribution contribution
                                describe_rank(roster_[static_cast<std::size_t>(rank)]), name, max_rounds)});
     }
     auto round = std::make_unique<GatherRound>(io_, contribution, static_cast<int>(roster_.size()));
+    for (int const lost : lost_) round->leave_out(lost);
     round->timer.expires_after(round->timeout());
     round->timer.async_wait([this, name](const asio::error_code& error) {
       auto const late = rounds_.find(name);

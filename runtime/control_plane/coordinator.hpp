@@ -48,6 +48,10 @@ class Coordinator {
   /// Fails the job on every rank.
   void fail(const Failure& failure);
 
+  /// The loss of these ranks does not fail the job. It fails all the same when the lost rank leads a rank of
+  /// its host that is not one of them.
+  void survive_loss_of(const std::vector<int>& ranks) { survivable_.insert(ranks.begin(), ranks.end()); }
+
   /// For a change of rank 0's last call.
   void send_heartbeat() { connections_.send_heartbeat(); }
 
@@ -57,6 +61,9 @@ class Coordinator {
  private:
   void on_message(int leader, const Message& message);
   void on_disconnect(int rank, const DisconnectCause& cause);
+  std::vector<int> ranks_lost_with(int rank) const;
+  bool survives_loss_of(int rank) const;
+  void go_on_without(int rank, const std::string& what);
   void on_launcher_exit(int rank, const std::string& launcher);
   void send(const std::vector<int>& ranks, const Message& message);
   template <typename RpcMessage>
@@ -100,6 +107,8 @@ class Coordinator {
   std::map<std::string, std::pair<std::uint64_t, std::chrono::milliseconds>> last_warnings_;
   Clock::time_point last_printed_;  // warning
   std::chrono::milliseconds last_printed_wait_{0};
+  std::set<int> survivable_;
+  std::set<int> lost_;  // without a failure
   std::optional<Failure> failure_;
   bool shutting_down_ = false;  // a disconnect is no longer a loss
 };

@@ -28,19 +28,30 @@ bool GatherRound::add(int rank, protocol::Contribution contribution) {
   return true;
 }
 
+void GatherRound::leave_out(int rank) {
+  auto awaited = awaited_[static_cast<std::size_t>(rank)];
+  if (!awaited) return;
+  awaited = false;
+  left_out_.insert(rank);
+}
+
 std::vector<int> GatherRound::members(bool awaited) const {
   std::vector<int> found;
   for (int const member : members_)
-    if (awaited_[static_cast<std::size_t>(member)] == awaited) found.push_back(member);
+    if (awaited_[static_cast<std::size_t>(member)] == awaited && !left_out_.contains(member))
+      found.push_back(member);
   std::sort(found.begin(), found.end());
   return found;
 }
 
 protocol::RoundResult GatherRound::result(const std::string& name) {
   protocol::RoundResult result{name, last_, {}};
-  for (int const member : members_)
+  for (int const member : members_) {
     if (auto const found = blobs_.find(member); found != blobs_.end())
       result.blobs.push_back(std::move(found->second));
+    else if (root_ < 0)
+      result.blobs.emplace_back();
+  }
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,14 +25,16 @@ class GatherRound {
 
   /// False when this rank is no member, contributed before, or gives another root or member list.
   bool add(int rank, protocol::Contribution contribution);
-  bool is_complete() const { return arrived_ == members_.size(); }
+  /// The round goes on without this rank: its blob is empty unless it contributed before.
+  void leave_out(int rank);
+  bool is_complete() const { return arrived_ + left_out_.size() == members_.size(); }
 
   const std::vector<int>& members() const { return members_; }
   /// In increasing order.
   std::vector<int> missing() const { return members(true); }
   std::vector<int> arrived() const { return members(false); }
   bool has_arrived(int rank) const {
-    return !awaited_[static_cast<std::size_t>(rank)] &&
+    return !awaited_[static_cast<std::size_t>(rank)] && !left_out_.contains(rank) &&
            std::find(members_.begin(), members_.end(), rank) != members_.end();
   }
   std::chrono::milliseconds timeout() const { return timeout_; }
@@ -52,6 +55,7 @@ class GatherRound {
   bool last_;
   std::chrono::milliseconds timeout_;
   std::size_t arrived_ = 0;
+  std::set<int> left_out_;
   std::map<int, protocol::Blob> blobs_;  // only those that the result contains
 };
 

@@ -55,6 +55,24 @@ void Job::on_rank_lost(std::function<void(const RankLoss&)> save, milliseconds d
   state.register_loss_handler();
 }
 
+void Job::survive_loss_of(std::span<const int> ranks, milliseconds deadline) {
+  auto const& state = state_->joined("survive_loss_of");
+  if (!state.options.tolerate_rank_loss)
+    throw Error(ErrorCode::usage,
+                "survive_loss_of: the job was not joined with JoinOptions::tolerate_rank_loss");
+  for (int const rank : ranks) {
+    if (rank < 1 || rank >= size())
+      throw Error(ErrorCode::usage,
+                  fmt::format("survive_loss_of: rank {} is not in 1 … {}", rank, size() - 1));
+  }
+  if (state.context->plane) state.context->plane->survive_loss_of({ranks.begin(), ranks.end()}, deadline);
+}
+
+std::vector<int> Job::lost_ranks() const {
+  auto const& plane = state_->joined("lost_ranks").context->plane;
+  return plane ? plane->lost_ranks() : std::vector<int>{};
+}
+
 void Job::barrier(const std::string& name, milliseconds deadline) {
   auto const& plane = state_->joined("barrier").context->plane;
   if (plane) plane->barrier("barrier '" + name + "'", deadline);

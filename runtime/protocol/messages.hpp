@@ -181,6 +181,14 @@ struct Failure {
   NLOHMANN_DEFINE_TYPE_INTRUSIVE(Failure, code, reporter, text, lost, confirmed_dead)
 };
 
+/// Rank 0 → all others: these ranks are lost, and the job goes on without them.
+struct RanksLost {
+  static constexpr const char* type = "ranks_lost";
+  std::vector<int> ranks;
+  std::string text;
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(RanksLost, ranks, text)
+};
+
 /// Rank → rank 0: the process that started the rank ended.
 struct LauncherExit {
   static constexpr const char* type = "launcher_exit";

@@ -75,6 +75,7 @@ inline constexpr std::string_view rendezvous = "rendezvous";
 inline constexpr std::string_view process_report = "process report";
 inline constexpr std::string_view control_plane = "control plane";
 inline constexpr std::string_view recovery = "recovery";
+inline constexpr std::string_view parameter_server = "parameter server";
 }  // namespace purpose
 
 /// The key with which ranks authenticate to one leader for one purpose: a proof for another purpose or

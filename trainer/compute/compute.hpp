@@ -16,6 +16,9 @@
 
 namespace muster::compute {
 
+/// Elements of a block: on the host sum_of_squares() adds the sums of blocks, from the first to the last.
+inline constexpr std::size_t norm_block = 1 << 14;
+
 /// c[m,n] = a·b (+ bias[n]) (+ c when accumulate). All row-major and dense; a is stored [k,m] when
 /// transpose_a, b is stored [n,k] when transpose_b.
 struct MatmulShape {

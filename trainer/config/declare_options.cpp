@@ -12,6 +12,8 @@
 namespace muster {
 namespace {
 
+constexpr std::int64_t max_staleness = 1'000'000;
+
 constexpr std::int64_t max_steps = 1'000'000'000'000;
 
 /// Adds an option. Help shows its default with all digits, which CLI11's capture_default_str() does not.
@@ -217,13 +219,25 @@ void add_training_options(CLI::App& app, Options& o) {
       ->check(integer(std::uint64_t{0}, ~std::uint64_t{0}).description(""));
 }
 
+CLI::Validator staleness() {
+  const auto validate = [](const std::string& text) {
+    std::int64_t steps = 0;
+    if (text == "unbounded" || (parse_number(text, steps) && steps >= 0 && steps <= max_staleness))
+      return std::string();
+    return fmt::format("'{}' must be an integer from 0 to {}, or unbounded", text, max_staleness);
+  };
+  return {validate, ""};
+}
+
 void add_strategy_options(CLI::App& app, Options& o) {
   app.option_defaults()->group("Training");
-  add_option(app, "--strategy", o.strategy,
-             "How the ranks divide the training: data-parallel reduces the gradients in each step; local-sgd "
-             "lets each rank train by itself and averages the parameters from time to time; central-storage "
-             "is data-parallel with one copy of parameters and optimizer state on each host")
-      ->check(CLI::IsMember({"data-parallel", "local-sgd", "central-storage"}));
+  add_option(
+      app, "--strategy", o.strategy,
+      "How the ranks divide the training: data-parallel reduces the gradients in each step; central-storage "
+      "does so with one copy of parameters and optimizer state on each host; local-sgd lets each rank train "
+      "by itself and averages the parameters from time to time; parameter-server has ranks that hold the "
+      "parameters, to which workers push gradients")
+      ->check(CLI::IsMember({"data-parallel", "local-sgd", "central-storage", "parameter-server"}));
   add_option(app, "--sync-every", o.sync_every,
              "With local-sgd: steps between two averages of the parameters")
       ->check(integer(std::int64_t{1}, max_steps));
@@ -238,6 +252,16 @@ void add_strategy_options(CLI::App& app, Options& o) {
              "After the loss of ranks, go on with those that are left, from the state in their memory, if "
              "they are at least this many; with fewer, save a checkpoint and end; 0: a loss ends the run")
       ->check(integer(0, 1 << 20));
+  add_option(app, "--servers", o.servers,
+             "With parameter-server: this many ranks hold the parameters, the others are workers")
+      ->check(integer(1, 1 << 20));
+  add_option(app, "--staleness", o.staleness,
+             "With parameter-server: by how many steps a worker may be ahead of the slowest; 0: synchronous; "
+             "unbounded: asynchronous")
+      ->check(staleness());
+  add_option(app, "--wire-dtype", o.wire_dtype,
+             "With parameter-server: type in which gradients and parameters are sent")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
 }
 
 void add_output_options(CLI::App& app, Options& o) {

@@ -211,6 +211,35 @@ void refuse_other_strategies(const Options& o) {
                   describe_setting(o, "sync-every", o.sync_every), describe_setting(o, "steps", o.steps)));
 }
 
+/// The same for parameter servers, which train on the CPU.
+void refuse_with_parameter_server(Options& o) {
+  const Options unset;
+  const bool serves = o.strategy == "parameter-server";
+  const std::string of_servers =
+      " has a meaning with --strategy=parameter-server only: leave it out, or add that";
+  refuse_ineffective(o, "servers", o.servers, unset.servers, serves, of_servers);
+  refuse_ineffective(o, "staleness", o.staleness, unset.staleness, serves, of_servers);
+  refuse_ineffective(o, "wire-dtype", o.wire_dtype, unset.wire_dtype, serves, of_servers);
+  if (!serves) return;
+  const std::string contradicts = " contradicts --strategy=parameter-server, ";
+  refuse_ineffective(o, "shard-optimizer", o.shard_optimizer, false, false,
+                     contradicts + "whose servers shard the optimizer: leave one of them out");
+  refuse_ineffective(o, "sync-batch-norm", o.sync_batch_norm, false, false,
+                     contradicts + "whose workers compute by themselves: leave one of them out");
+  refuse_ineffective(o, "micro-batch", o.micro_batch, unset.micro_batch, false,
+                     contradicts + "whose workers compute a task at once: leave it out");
+  require(!o.deterministic || o.staleness == "0",
+          "--deterministic contradicts --staleness=" + o.staleness +
+              ", with which updates come in the order of arrival: leave one of them out");
+  require(!o.deterministic || o.wire_dtype == "fp32",
+          "--deterministic contradicts --wire-dtype=" + o.wire_dtype +
+              ", with which the bits are not those of data parallelism: leave one of them out");
+  require(o.device != Device::cuda,
+          "--device=cuda contradicts --strategy=parameter-server, which computes "
+          "on CPUs: pass --device=cpu, or another strategy");
+  o.device = Device::cpu;
+}
+
 /// Batch normalization needs more samples at once than a GPT: the batch of He et al., arXiv 1512.03385, and
 /// its quarters as chunks.
 void choose_batch(Options& o) {
@@ -291,6 +320,7 @@ void finalize_options(Options& o) {
   require(!o.resume.empty(), "--resume must be auto, off or a checkpoint's folder");
   refuse_ineffective_settings(o);
   refuse_other_strategies(o);
+  refuse_with_parameter_server(o);
 }
 
 Schedule learning_rate_schedule(const Options& o) {

@@ -47,15 +47,20 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
           .sync_batch_norm = options.sync_batch_norm};
 }
 
-StrategySettings strategy_settings(const Options& options, const Job& job) {
+StrategySettings strategy_settings(const Options& options, Job& job) {
   StrategySettings settings(replica_settings(options, job.on_gpu()));
   if (options.strategy == "central-storage") {
     settings.central_storage = {job.host_index(), job.roster()[static_cast<std::size_t>(job.rank())].host};
+  } else if (options.strategy == "parameter-server") {
+    const bool bounded = options.staleness != "unbounded";
+    settings.parameter_server = {&job, options.servers,
+                                 bounded ? std::optional(std::stoull(options.staleness)) : std::nullopt,
+                                 options.wire_dtype == "bf16"};
+  } else if (options.strategy == "local-sgd") {
+    settings.local_sgd = {
+        options.sync_every,
+        {options.outer_optimizer == "nesterov", options.outer_learning_rate, options.outer_momentum}};
   }
-  if (options.strategy != "local-sgd") return settings;
-  settings.local_sgd = {
-      options.sync_every,
-      {options.outer_optimizer == "nesterov", options.outer_learning_rate, options.outer_momentum}};
   return settings;
 }
 
@@ -96,6 +101,11 @@ std::unique_ptr<Workload> open_data(Options options, const Job& job, const weigh
   options.data_threads = choose_data_threads(options.data_threads, compute_threads, job.roster(), job.rank());
   std::unique_ptr<Workload> workload;
   errors.run_on_all([&] {
+    if (options.strategy == "parameter-server" && options.servers >= ranks) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--servers {} leaves no worker among {}: start more ranks, or fewer servers",
+                              options.servers, plural(ranks, "rank")));
+    }
     if (options.batch < ranks) {
       throw Error(ErrorCode::usage, fmt::format("--batch {} is less than one sample for each of {} ranks",
                                                 options.batch, ranks));
@@ -299,6 +309,10 @@ void print_run_info(const Options& options, const Job& job, const RunParts& part
   }
   if (options.strategy == "central-storage")
     fmt::print("central-storage: the ranks of a host share its copy of parameters and moments\n");
+  if (options.strategy == "parameter-server") {
+    fmt::print("parameter-server: {}, {}, staleness {}\n", plural(options.servers, "server"),
+               plural(facts.world_size - options.servers, "worker"), options.staleness);
+  }
   print_memory_estimate(parts);
   fmt::print("data {}, {}\n", facts.data, parts.workload->data_line());
   for (const std::string& note :

@@ -156,9 +156,9 @@ void Trainer::loop(Progress& progress) {
     begin_step();
     const auto in_flight = strategy().in_flight();
     const bool drain = must_end_before_next(state().step + static_cast<std::int64_t>(in_flight));
-    bool stop = end_steps(progress, drain ? 0 : strategy().max_in_flight() - 1);
-    if (stop) end_steps(progress, 0);  // all ranks have begun the next step already
-    if (stop && state().step < options_.steps) {
+    const bool stops = end_steps(progress, drain ? 0 : strategy().max_in_flight() - 1);
+    if (stops) stop(progress);
+    if (stops && state().step < options_.steps) {
       signal_ = stop_signal();
       return;
     }
@@ -177,6 +177,13 @@ void Trainer::validate_and_save(Progress& progress) {
     save(progress);
 }
 
+void Trainer::stop(Progress& progress) {
+  std::int64_t last = state().step + static_cast<std::int64_t>(strategy().in_flight());
+  world_.all_reduce(std::span<std::int64_t>(&last, 1), Reduction::max);
+  while (state().step + static_cast<std::int64_t>(strategy().in_flight()) < last) begin_step();
+  while (strategy().in_flight() > 0) end_steps(progress, 0);
+}
+
 void Trainer::begin_step() {
   const auto in_flight = static_cast<std::int64_t>(strategy().in_flight());
   const std::int64_t step = state().step + in_flight;
@@ -193,7 +200,7 @@ void Trainer::count_step(const StepResult& result) {
 
 bool Trainer::end_steps(Progress& progress, std::size_t left) {
   bool stop = false;
-  while (strategy().in_flight() > left) {
+  while (!stop && strategy().in_flight() > left) {
     const StepResult result = strategy().end_step();
     const double learning_rate = schedule_.at(state().step);
     count_step(result);
@@ -209,7 +216,7 @@ bool Trainer::end_steps(Progress& progress, std::size_t left) {
         if (result.error) throw *result.error;
       });
     }
-    stop = stop || result.any_stop;
+    stop = result.any_stop;
   }
   return stop;
 }

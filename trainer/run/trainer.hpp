@@ -38,9 +38,12 @@ class Trainer {
   void validate_and_save(Progress& progress);
   /// Begins the step that follows those in flight.
   void begin_step();
-  /// Ends the oldest steps until `left` are in flight. True when a rank wants to stop.
+  /// Ends the oldest steps until `left` are in flight, or until one that a rank wants to be the last: then it
+  /// returns true.
   bool end_steps(Progress& progress, std::size_t left);
   void count_step(const StepResult& result);
+  /// Ends the run after the same step on all ranks, of which some may have begun more steps than others.
+  void stop(Progress& progress);
   void report_skipped_update(Progress& progress, const StepResult& result);
   int stop_signal();
   bool is_stopped() const { return signal_ != 0 || too_few_ranks_; }

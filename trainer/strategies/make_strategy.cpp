@@ -19,6 +19,10 @@ std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings, const 
     return std::make_unique<CentralStorage>(*settings.central_storage, settings.replica, workload, compute,
                                             std::move(host));
   }
+  if (settings.parameter_server) {
+    return std::make_unique<ParameterServerTraining>(*settings.parameter_server, settings.replica, workload,
+                                                     compute, std::move(host));
+  }
   return std::make_unique<Replica>(settings.replica, workload, compute, std::move(world), std::move(host));
 }
 
@@ -33,6 +37,9 @@ MemorySegments estimate_memory(const Workload& workload, const StrategySettings&
     return LocalSgd::estimate_memory(workload, *settings.local_sgd, settings.replica, rank, ranks);
   if (settings.central_storage)
     return CentralStorage::estimate_memory(workload, settings.replica, rank, ranks);
+  if (settings.parameter_server)
+    return ParameterServerTraining::estimate_memory(workload, *settings.parameter_server, settings.replica,
+                                                    rank, ranks);
   return estimate_memory(workload, settings.replica, rank, ranks);
 }
 

@@ -8,6 +8,7 @@
 #include "strategies/central_storage/central_storage.hpp"
 #include "strategies/data_parallel/replica.hpp"
 #include "strategies/local_sgd/local_sgd.hpp"
+#include "strategies/parameter_server/parameter_server_training.hpp"
 #include "training/strategy.hpp"
 
 namespace muster {
@@ -20,6 +21,7 @@ struct StrategySettings {
   Replica::Settings replica;  ///< of every strategy; the batch is that of all ranks
   std::optional<LocalSgd::Settings> local_sgd{};
   std::optional<CentralStorage::Settings> central_storage{};
+  std::optional<ParameterServerTraining::Settings> parameter_server{};
 };
 
 /// Builds the strategy on `compute`. Collective. The workload and the compute must outlive it. `world`

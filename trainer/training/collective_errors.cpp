@@ -50,14 +50,14 @@ void CollectiveErrors::run_on_rank0(const std::function<void()>& action) {
   });
 }
 
-std::vector<std::uint64_t> CollectiveErrors::gather(std::uint64_t mine) {
-  std::vector<std::uint64_t> all(static_cast<std::size_t>(world_.size()));
+std::vector<std::uint64_t> CollectiveErrors::gather(std::uint64_t mine, std::uint64_t lost) {
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(world_.size()), lost);
   world_.all_gather(std::span<const std::uint64_t>(&mine, 1), std::span(all));
   return all;
 }
 
 std::vector<int> CollectiveErrors::differing_ranks(std::uint64_t mine) {
-  const auto all = gather(mine);
+  const auto all = gather(mine, mine);
   std::vector<int> differing;
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) differing.push_back(static_cast<int>(rank));

@@ -46,8 +46,8 @@ class CollectiveErrors {
   void run_on_all(const std::function<void()>& action);
   /// Like run_on_all(), but only rank 0 runs `action`.
   void run_on_rank0(const std::function<void()>& action);
-  /// Every rank's value, indexed by rank.
-  std::vector<std::uint64_t> gather(std::uint64_t mine);
+  /// Every rank's value, indexed by rank; `lost` for a rank without which the job goes on.
+  std::vector<std::uint64_t> gather(std::uint64_t mine, std::uint64_t lost = 0);
   /// Ranks whose value differs from rank 0's.
   std::vector<int> differing_ranks(std::uint64_t mine);
 

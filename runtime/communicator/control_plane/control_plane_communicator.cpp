@@ -53,7 +53,7 @@ void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
     case OperationKind::all_to_all_v:
       return all_to_all_v(call);
     default:
-      gather(nullptr, 0);
+      gather_present(nullptr, 0);
   }
 }
 
@@ -86,7 +86,8 @@ std::string ControlPlaneCommunicator::round_name() const {
   return fmt::format("operation {} on communicator '{}'", group_.number(), group_.name());
 }
 
-std::vector<control::Blob> ControlPlaneCommunicator::gather(const void* bytes, std::size_t length) {
+std::vector<std::optional<control::Blob>> ControlPlaneCommunicator::gather_present(const void* bytes,
+                                                                                   std::size_t length) {
   auto const* const first = static_cast<const std::uint8_t*>(bytes);
   control::Blob blob(call_.begin(), call_.end());
   blob.push_back(0);
@@ -94,7 +95,24 @@ std::vector<control::Blob> ControlPlaneCommunicator::gather(const void* bytes, s
   auto blobs = group_.job().plane->gather(round_name(), group_.members(), blob, group_.deadline().remaining(),
                                           &interrupted_);
   check_same_call(blobs);
-  for (auto& other : blobs) other.erase(other.begin(), other.begin() + static_cast<long>(call_.size() + 1));
+  std::vector<std::optional<control::Blob>> present(blobs.size());
+  for (std::size_t r = 0; r < blobs.size(); ++r) {
+    if (blobs[r].empty()) continue;  // lost: every other blob has the call
+    blobs[r].erase(blobs[r].begin(), blobs[r].begin() + static_cast<long>(call_.size() + 1));
+    present[r] = std::move(blobs[r]);
+  }
+  return present;
+}
+
+std::vector<control::Blob> ControlPlaneCommunicator::gather(const void* bytes, std::size_t length) {
+  std::vector<control::Blob> blobs;
+  for (auto& blob : gather_present(bytes, length)) {
+    auto const rank = static_cast<std::size_t>(group_.members().at(blobs.size()));
+    if (!blob)
+      group_.fail(ErrorCode::lost_rank, fmt::format("{} is lost, and the operation needs all ranks",
+                                                    bootstrap::describe_rank(group_.job().roster.at(rank))));
+    blobs.push_back(std::move(*blob));
+  }
   return blobs;
 }
 
@@ -106,13 +124,16 @@ void ControlPlaneCommunicator::check_same_call(const std::vector<control::Blob>&
     return bootstrap::describe_rank(
         group_.job().roster.at(static_cast<std::size_t>(group_.members().at(rank))));
   };
-  auto const first = call_in(blobs.front());
-  for (std::size_t r = 1; r < blobs.size(); ++r) {
+  auto const is_present = [](const control::Blob& blob) { return !blob.empty(); };
+  auto const first_rank = static_cast<std::size_t>(
+      std::distance(blobs.begin(), std::find_if(blobs.begin(), blobs.end(), is_present)));
+  auto const first = call_in(blobs.at(first_rank));
+  for (std::size_t r = first_rank + 1; r < blobs.size(); ++r) {
     auto const other = call_in(blobs[r]);
-    if (other == first) continue;
+    if (!is_present(blobs[r]) || other == first) continue;
     group_.fail(ErrorCode::usage, fmt::format("{} called {}, but {} called {}: all ranks must make the same "
                                               "calls in the same order",
-                                              name(r), other, name(0), first));
+                                              name(r), other, name(first_rank), first));
   }
 }
 
@@ -138,11 +159,13 @@ void ControlPlaneCommunicator::reduce_in_pieces(const CollectiveCall& call, void
   auto const piece = piece_elements(ranks(), call.type);
   for (std::size_t at = 0; at < call.count; at += piece) {
     auto const length = std::min(piece, call.count - at);
-    auto const blobs = gather(at_element(call.in, at, call.type), length * size_of(call.type));
+    auto const blobs = gather_present(at_element(call.in, at, call.type), length * size_of(call.type));
     if (out == nullptr) continue;
     std::vector<const void*> operands;
-    for (const auto& blob : blobs) operands.push_back(blob.data());
-    reduce_elements(at_element(out, at, call.type), operands, length, call.type, call.reduction, size());
+    for (const auto& blob : blobs)
+      if (blob) operands.push_back(blob->data());
+    reduce_elements(at_element(out, at, call.type), operands, length, call.type, call.reduction,
+                    static_cast<int>(operands.size()));
   }
 }
 
@@ -193,7 +216,7 @@ void ControlPlaneCommunicator::broadcast_bytes(std::byte* bytes, std::size_t len
 }
 
 void ControlPlaneCommunicator::broadcast(const CollectiveCall& call) {
-  gather(nullptr, 0);  // checks that all ranks make the same call
+  gather_present(nullptr, 0);  // checks that all ranks make the same call
   broadcast_bytes(static_cast<std::byte*>(call.out), call.count * size_of(call.type), call.peer);
 }
 
@@ -201,19 +224,20 @@ void ControlPlaneCommunicator::all_gather(const CollectiveCall& call) {
   auto const piece = piece_elements(ranks(), call.type);
   for (std::size_t at = 0; at < call.count; at += piece) {
     auto const bytes = std::min(piece, call.count - at) * size_of(call.type);
-    auto const blobs = gather(at_element(call.in, at, call.type), bytes);
+    auto const blobs = gather_present(at_element(call.in, at, call.type), bytes);
     for (std::size_t r = 0; r < ranks(); ++r)
-      std::memcpy(at_element(call.out, r * call.count + at, call.type), blobs[r].data(), bytes);
+      if (blobs[r])
+        std::memcpy(at_element(call.out, r * call.count + at, call.type), blobs[r]->data(), bytes);
   }
 }
 
 void ControlPlaneCommunicator::all_gather_v(const CollectiveCall& call) {
-  gather(nullptr, 0);
+  auto const present = gather_present(nullptr, 0);
   auto* share = static_cast<std::byte*>(call.out);
   for (std::size_t r = 0; r < ranks(); ++r) {
     auto const bytes = call.counts[r] * size_of(call.type);
     if (static_cast<int>(r) == rank() && call.in != share && bytes > 0) std::memcpy(share, call.in, bytes);
-    broadcast_bytes(share, bytes, static_cast<int>(r));
+    if (present[r]) broadcast_bytes(share, bytes, static_cast<int>(r));
     share += bytes;
   }
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,10 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   void reduce_scatter_v(const CollectiveCall& call);
   void all_to_all(const CollectiveCall& call);
   void all_to_all_v(const CollectiveCall& call);
-  // Every rank's bytes, by rank. A rank in another operation, or with another length, is an error that names
-  // both calls.
+  // Every rank's bytes, by rank; none from a lost one. A rank in another operation, or with another length,
+  // is an error that names both calls.
+  std::vector<std::optional<control::Blob>> gather_present(const void* bytes, std::size_t length);
+  // The same where no rank may be lost.
   std::vector<control::Blob> gather(const void* bytes, std::size_t length);
   std::string round_name() const;
   void check_same_call(const std::vector<control::Blob>& blobs);

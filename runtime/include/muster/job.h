@@ -129,6 +129,12 @@ typedef void (*muster_save)(const muster_loss* loss, void* context);
  * MUSTER_TEMPORARY. A later call replaces the function. After muster_shrink() it is called again for the next
  * loss. `context` must stay valid as long as the job's handle. */
 MUSTER_API int muster_on_rank_lost(muster_job* job, muster_save save, void* context, int64_t deadline_ms);
+/* From now on the loss of one of these ranks does not end the job, as muster::Job::survive_loss_of().
+ * Collective. MUSTER_USAGE without tolerate_rank_loss, for rank 0 and for ranks that do not exist. */
+MUSTER_API int muster_survive_loss_of(muster_job* job, const int* ranks, size_t count, int64_t deadline_ms);
+/* Writes the first `capacity` of the ranks that were lost since, in increasing order, and sets *count to the
+ * number of all of them. */
+MUSTER_API int muster_lost_ranks(const muster_job* job, int* ranks, size_t capacity, size_t* count);
 /* After a call that failed with MUSTER_ERROR_LOST_RANK, in a job joined with tolerate_rank_loss: continues
  * the job with the remaining ranks, as muster::Job::shrink(), with new numbers and roster. Old communicators,
  * those split from them and reducers on them can then only be freed. Collective over the remaining ranks.

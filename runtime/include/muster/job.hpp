@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -147,6 +148,18 @@ class MUSTER_EXPORT Job {
   /// `save`. After shrink() it is called again for the next loss.
   void on_rank_lost(std::function<void(const RankLoss&)> save,
                     std::chrono::milliseconds deadline = std::chrono::seconds(30));
+
+  /// Collective. From now on the loss of one of `ranks` does not end the job: rank 0 prints one line and the
+  /// other ranks go on with their numbers and communicators. Operations of a communicator on the backend
+  /// "control-plane" leave a lost rank out: reductions are over the other ranks, and all_gather() leaves its
+  /// part of the result unchanged; a barrier and a broadcast from another rank go on as well. Where a rank of
+  /// another host is the first of its host, the loss of it is that of all ranks of its host. Other losses end
+  /// the job as before.
+  /// @throws Error: usage (without tolerate_rank_loss, for rank 0 and for ranks that do not exist), deadline.
+  void survive_loss_of(std::span<const int> ranks,
+                       std::chrono::milliseconds deadline = std::chrono::seconds(60));
+  /// The ranks that were lost since, in increasing order. Thread-safe.
+  std::vector<int> lost_ranks() const;
 
   /// After Error(ErrorCode::lost_rank): continues the job with the remaining ranks, in their old order, with
   /// new numbers. rank(), size(), local_rank(), host_index() and roster() change. world() and host_world()

@@ -19,6 +19,7 @@
 #include "muster/communicator.h"
 #include "muster/job.h"
 #include "muster/observe.h"
+#include "muster/parameter_server.h"
 #include "muster/reducer.h"
 #include "muster/sampler.h"
 #include "muster/state.h"

@@ -10,6 +10,7 @@
 #include "muster/error.hpp"
 #include "muster/job.hpp"
 #include "muster/metrics.hpp"
+#include "muster/parameter_server.hpp"
 #include "muster/philox.hpp"
 #include "muster/reducer.hpp"
 #include "muster/sampler.hpp"

@@ -14,7 +14,6 @@ namespace {
 
 /// Rows whose sums are formed together. Fixed, so that results do not depend on the number of threads.
 constexpr int chunk_rows = 64;
-constexpr std::size_t norm_block = 1 << 14;
 
 /// Rows of b packed at a time: a panel of 512 * 32 floats fits a level-1 or level-2 cache.
 constexpr int depth = 512;

@@ -39,6 +39,14 @@ TEST_CASE("options and their defaults", "[options]") {
   CHECK(parse({"--deterministic", "--chunk=3"}).chunk == 3);
 }
 
+TEST_CASE("parameter servers compute on the CPU", "[options]") {
+  const Options served = parse({"--strategy=parameter-server", "--servers=2", "--staleness=unbounded"});
+  CHECK(served.servers == 2);
+  CHECK(served.staleness == "unbounded");
+  CHECK(served.device == Device::cpu);
+  CHECK(parse({"--strategy=parameter-server", "--staleness=1000000"}).wire_dtype == "fp32");
+}
+
 TEST_CASE("a named model has GPT-2's sizes, and single flags change them", "[options]") {
   // Parameters of OpenAI's released weights.
   for (const auto& [name, parameters] :
@@ -154,7 +162,20 @@ TEST_CASE("wrong options are refused in one line, with the exit code of wrong us
       {"--config", "/nonexistent/run.toml", "--steps=0"},
       {"--keep=0"},
       {"--keep=-1"},
-      {"--stop-after-skipped=0"}};
+      {"--stop-after-skipped=0"},
+      {"--servers=2"},
+      {"--staleness=3"},
+      {"--strategy=parameter-server", "--servers=0"},
+      {"--strategy=parameter-server", "--staleness=-1"},
+      {"--strategy=parameter-server", "--staleness=none"},
+      {"--strategy=parameter-server", "--staleness=1000001"},
+      {"--strategy=parameter-server", "--wire-dtype=fp16"},
+      {"--strategy=parameter-server", "--shard-optimizer"},
+      {"--strategy=parameter-server", "--micro-batch=2"},
+      {"--strategy=parameter-server", "--sync-every=3"},
+      {"--strategy=parameter-server", "--device=cuda"},
+      {"--strategy=parameter-server", "--deterministic", "--staleness=1"},
+      {"--strategy=parameter-server", "--deterministic", "--wire-dtype=bf16"}};
   for (const auto& arguments : wrong) {
     CAPTURE(arguments[0]);
     CHECK(usage_error_text([&] { parse(arguments); }).find("--help") != std::string::npos);

@@ -3,12 +3,11 @@
 // parallelism does, up to rounding. Workers train by themselves between averages. A run that resumes on the
 // same number of ranks has the same bits; on another number, or by another strategy, it goes on from the same
 // parameters.
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <vector>
 
+#include "full_state.hpp"
 #include "strategies/local_sgd/local_sgd.hpp"
 #include "strategies/make_strategy.hpp"
 #include "temporary_folder.hpp"
@@ -27,28 +26,6 @@ void require(bool fine, int rank, const char* what) {
   if (fine) return;
   ++failures;
   std::fprintf(stderr, "FAILED on rank %d: %s\n", rank, what);
-}
-
-/// The tensors of a checkpoint, on rank 0.
-struct FullState {
-  std::vector<float> parameters, moment1, moment2, outer_momentum;
-  TrainingTensors tensors() { return {parameters, moment1, moment2, outer_momentum}; }
-  bool operator==(const FullState&) const = default;
-
-  void allocate(const Strategy& strategy) {
-    const CheckpointParts parts = strategy.checkpoint_parts();
-    const std::size_t size = strategy.table().arena_size;
-    parameters.resize(size);
-    moment1.resize(size);
-    moment2.resize(parts.moments == 2 ? size : 0);
-    outer_momentum.resize(parts.outer_momentum ? size : 0);
-  }
-};
-
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
-  return most;
 }
 
 StrategySettings training(OptimizerKind kind, int chunk = 0) {

@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# parameter_server_on_ranks.sh ON_RANKS MUSTER_TRAIN: runs of --strategy=parameter-server on several ranks. A lost worker is named in
+# one line, and the others end with the bits of a run that lost nobody. A lost server ends the job with one line, and the run goes on
+# from the newest checkpoint, by another strategy, too.
+set -eu
+on_ranks=$1 train=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+i=0
+while [ $i -lt 200 ]; do
+  echo "line $i of a text that is long enough to learn something from"
+  i=$((i + 1))
+done > "$folder/text"
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+run() {  # run RANKS OPTIONS…
+  ranks=$1
+  shift
+  ON_RANKS_TIMEOUT=200 "$on_ranks" "$ranks" "$train" --data "$folder/text" --layers 1 --heads 2 --width 16 --context 12 --batch 8 \
+    --warmup 2 --schedule constant --threads 1 --device cpu --no-mfu --no-tensorboard --eval-every 0 --keep 100 "$@"
+}
+served="--strategy parameter-server --checkpoint-every 20"
+
+# start NAME RANKS OPTIONS…: in the background, its process id in $started; returns when it has a checkpoint.
+start() {
+  name=$1
+  shift
+  run "$@" --output "$folder/$name" > "$folder/$name.log" 2>&1 &
+  started=$!
+  i=0
+  until [ -d "$folder/$name/checkpoints/step-00000020" ] || [ $i -eq 1500 ]; do
+    sleep 0.1
+    i=$((i + 1))
+  done
+}
+# rank NAME RANK: its process id.
+rank() {
+  for pid in $(pgrep -f "^$train .*--output $folder/$1\$"); do
+    if tr '\0' '\n' < "/proc/$pid/environ" | grep -qx "RANK=$2"; then echo "$pid"; fi
+  done
+}
+
+# A lost worker.
+run 1 --steps 300 --deterministic --chunk 2 --checkpoint-every 0 --output "$folder/alone" > "$folder/alone.log"
+# shellcheck disable=SC2086 # several options
+start worker 4 $served --servers 1 --steps 300 --deterministic --chunk 2
+kill -9 "$(rank worker 2)"
+code=0
+wait $started || code=$?
+[ $code -eq 137 ] || fail "ranks without one worker ended with $code: $(cat "$folder/worker.log")"
+[ "$(grep -c 'rank 2 (host .*), pid [0-9]*, was killed by signal 9 (Killed), .*: the job goes on without rank 2' "$folder/worker.log")" -eq 1 ] ||
+  fail "not one line about a lost worker: $(cat "$folder/worker.log")"
+grep -q '"state":"finished"' "$folder/worker/status.json" || fail "the others did not finish"
+last=checkpoints/step-00000300/tensors.safetensors
+cmp "$folder/alone/$last" "$folder/worker/$last" || fail "a run that lost a worker has other bits"
+
+# A lost server.
+# shellcheck disable=SC2086
+start server 4 $served --servers 2 --staleness unbounded --steps 100000
+kill -9 "$(rank server 1)"
+code=0
+wait $started || code=$?
+[ $code -eq 75 ] || fail "ranks without one server ended with $code: $(cat "$folder/server.log")"
+[ "$(grep -c '^muster.*: rank 1 (host .*), pid [0-9]*, was killed by signal 9 (Killed)' "$folder/server.log")" -eq 1 ] ||
+  fail "not one line about a lost server: $(cat "$folder/server.log")"
+newest=$(basename "$(find "$folder/server/checkpoints" -maxdepth 1 -name 'step-*' | sort | tail -n 1)")
+steps=$((1${newest#step-} - 100000000 + 3))
+run 2 --steps $steps --checkpoint-every 0 --output "$folder/server" > "$folder/after.log"
+grep -q "resuming .*$newest" "$folder/after.log" || fail "the newest checkpoint is not good: $(cat "$folder/after.log")"
+grep -q 'made with .*--strategy=parameter-server, now data-parallel' "$folder/after.log" || fail "no note about another strategy"
