@@ -217,12 +217,35 @@ void add_training_options(CLI::App& app, Options& o) {
       ->check(integer(std::uint64_t{0}, ~std::uint64_t{0}).description(""));
 }
 
+void add_pipeline_options(CLI::App& app, Options& o) {
+  add_option(app, "--stages", o.stages,
+             "With pipeline: ranks of a pipeline, which divide the layers; 0: all ranks are one pipeline")
+      ->check(integer(0, 1024));
+  add_option(app, "--micro-batches", o.micro_batches,
+             "With pipeline: parts of a pipeline's samples of a step, which go through the stages one after "
+             "the other; 0: four for each rank, if there are enough samples; with --deterministic each is a "
+             "--chunk")
+      ->check(integer(0, 1 << 16));
+  add_option(app, "--pipeline-schedule", o.pipeline_schedule,
+             "With pipeline: the order of forward and backward passes, named as in PyTorch: gpipe, 1f1b, or "
+             "interleaved-1f1b, which has several stages on each rank")
+      ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved-1f1b"}));
+  add_option(app, "--virtual-stages", o.virtual_stages,
+             "With --pipeline-schedule=interleaved-1f1b: stages on each rank")
+      ->check(integer(1, 1024));
+  add_option(app, "--balance", o.balance,
+             "With pipeline: what the stages get equal shares of, as far as whole layers can be")
+      ->check(CLI::IsMember({"flops", "parameters", "memory"}));
+}
+
 void add_strategy_options(CLI::App& app, Options& o) {
   app.option_defaults()->group("Training");
-  add_option(app, "--strategy", o.strategy,
-             "How the ranks divide the training: data-parallel reduces the gradients in each step; local-sgd "
-             "lets each rank train by itself and averages the parameters from time to time")
-      ->check(CLI::IsMember({"data-parallel", "local-sgd"}));
+  add_option(
+      app, "--strategy", o.strategy,
+      "How the ranks divide the training: data-parallel reduces the gradients in each step; local-sgd "
+      "lets each rank train by itself and averages the parameters from time to time; pipeline divides the "
+      "layers over ranks")
+      ->check(CLI::IsMember({"data-parallel", "local-sgd", "pipeline"}));
   add_option(app, "--sync-every", o.sync_every,
              "With local-sgd: steps between two averages of the parameters")
       ->check(integer(std::int64_t{1}, max_steps));
@@ -233,6 +256,7 @@ void add_strategy_options(CLI::App& app, Options& o) {
   add_option(app, "--outer-learning-rate", o.outer_learning_rate, "Of --outer-optimizer=nesterov")
       ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
   add_option(app, "--outer-momentum", o.outer_momentum, "Of --outer-optimizer=nesterov")->check(below_one());
+  add_pipeline_options(app, o);
 }
 
 void add_output_options(CLI::App& app, Options& o) {
