@@ -28,6 +28,17 @@ teardown_file() { lab_down; }
   done
 }
 
+@test "parameter-server: two servers and two workers on two nodes" {
+  MUSTER_SERVERS=2 run_template parameter-server
+  trained "$folder/muster-run" 4 2
+  grep -q '^parameter-server: 2 servers, 2 workers, staleness 0$' "$folder/job.log"
+}
+
+@test "pipeline: multi-node's ranks divide the layers" {
+  run_template multi-node --strategy=pipeline --stages=2 --layers=2 --micro-batches=2
+  trained "$folder/muster-run" 4 2
+}
+
 @test "elastic: a rank is killed, and the others end the run" {
   submit elastic --data "$REPOSITORY/LICENSE" --steps 400 --checkpoint-every 2 --eval-every 0
   wait_until "compgen -G '$folder/muster-run/checkpoints/step-*/state.json' >/dev/null"

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "compute/autotuner.hpp"
@@ -101,10 +102,13 @@ class UpdateCompute {
   /// loss into its share of the global mean.
   virtual void end_chunk(std::size_t chunk, double scale, bool stop, bool failed, Real* slots);
   /// Takes the reduced scalars and gradients. Returns the gradients' norm, or nothing if a value is not
-  /// finite: then nothing may be updated. An asynchronous device decides later and returns 0: its adamw()
-  /// clips to `clip` (0: no clipping) and updates nothing if a value is not finite.
-  virtual std::optional<double> decide(const Real* slots, const Real* gradients, std::size_t count,
-                                       double clip);
+  /// finite: then nothing may be updated. The host adds the squares of each tensor, and then the tensors'
+  /// sums in their order; `ends`: where each tensor ends. An asynchronous device decides later and returns 0:
+  /// its adamw() clips to `clip` (0: no clipping) and updates nothing if a value is not finite.
+  virtual std::optional<double> decide(const Real* slots, const Real* gradients,
+                                       std::span<const std::size_t> ends, double clip);
+  /// The same with the sums of squares of all tensors, some of which are on other ranks. On the host only.
+  std::optional<double> decide_from_squares(const Real* slots, std::span<const double> squares);
   /// Call after all work of the step is enqueued.
   virtual void end_step() {}
   /// A stream that is idle once outcome() need not wait, for Communicator::synchronize(). Null: outcome()

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // UpdateCompute's default: finite checks and the decision about an update on the host.
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "compute/compute.hpp"
 
@@ -30,12 +32,24 @@ void UpdateCompute<Real>::end_chunk(std::size_t chunk, double scale, bool stop, 
 }
 
 template <typename Real>
-std::optional<double> UpdateCompute<Real>::decide(const Real* slots, const Real* gradients, std::size_t count,
-                                                  double) {
+std::optional<double> UpdateCompute<Real>::decide(const Real* slots, const Real* gradients,
+                                                  std::span<const std::size_t> ends, double) {
+  std::vector<double> squares;
+  std::size_t begin = 0;
+  for (const std::size_t end : ends) {
+    squares.push_back(sum_of_squares(gradients + begin, end - begin));
+    begin = end;
+  }
+  return decide_from_squares(slots, squares);
+}
+
+template <typename Real>
+std::optional<double> UpdateCompute<Real>::decide_from_squares(const Real* slots,
+                                                               std::span<const double> squares) {
   step_.loss = static_cast<double>(slots[loss_slot]);
   step_.any_stop = slots[stop_slot] > 0;
   step_.any_failed = slots[failed_slot] > 0;
-  step_.gradient_norm = std::sqrt(sum_of_squares(gradients, count));
+  step_.gradient_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
   step_.finite =
       slots[non_finite_slot] == 0 && std::isfinite(step_.gradient_norm) && std::isfinite(step_.loss);
   if (!step_.finite) return std::nullopt;

@@ -229,29 +229,7 @@ CLI::Validator staleness() {
   return {validate, ""};
 }
 
-void add_strategy_options(CLI::App& app, Options& o) {
-  app.option_defaults()->group("Training");
-  add_option(
-      app, "--strategy", o.strategy,
-      "How the ranks divide the training: data-parallel reduces the gradients in each step; central-storage "
-      "does so with one copy of parameters and optimizer state on each host; local-sgd lets each rank train "
-      "by itself and averages the parameters from time to time; parameter-server has ranks that hold the "
-      "parameters, to which workers push gradients")
-      ->check(CLI::IsMember({"data-parallel", "local-sgd", "central-storage", "parameter-server"}));
-  add_option(app, "--sync-every", o.sync_every,
-             "With local-sgd: steps between two averages of the parameters")
-      ->check(integer(std::int64_t{1}, max_steps));
-  add_option(app, "--outer-optimizer", o.outer_optimizer,
-             "With local-sgd: average takes the mean of the ranks' parameters; nesterov goes towards it with "
-             "Nesterov's momentum (DiLoCo)")
-      ->check(CLI::IsMember({"average", "nesterov"}));
-  add_option(app, "--outer-learning-rate", o.outer_learning_rate, "Of --outer-optimizer=nesterov")
-      ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
-  add_option(app, "--outer-momentum", o.outer_momentum, "Of --outer-optimizer=nesterov")->check(below_one());
-  add_option(app, "--elastic", o.elastic,
-             "After the loss of ranks, go on with those that are left, from the state in their memory, if "
-             "they are at least this many; with fewer, save a checkpoint and end; 0: a loss ends the run")
-      ->check(integer(0, 1 << 20));
+void add_parameter_server_options(CLI::App& app, Options& o) {
   add_option(app, "--servers", o.servers,
              "With parameter-server: this many ranks hold the parameters, the others are workers")
       ->check(integer(1, 1 << 20));
@@ -262,6 +240,55 @@ void add_strategy_options(CLI::App& app, Options& o) {
   add_option(app, "--wire-dtype", o.wire_dtype,
              "With parameter-server: type in which gradients and parameters are sent")
       ->check(CLI::IsMember({"fp32", "bf16"}));
+}
+
+void add_pipeline_options(CLI::App& app, Options& o) {
+  add_option(app, "--stages", o.stages,
+             "With pipeline: ranks of a pipeline, which divide the layers; 0: all ranks are one pipeline")
+      ->check(integer(0, 1024));
+  add_option(app, "--micro-batches", o.micro_batches,
+             "With pipeline: parts of a pipeline's samples of a step, which go through the stages one after "
+             "the other; 0: four for each rank, if there are enough samples; with --deterministic each is a "
+             "--chunk")
+      ->check(integer(0, 1 << 16));
+  add_option(app, "--pipeline-schedule", o.pipeline_schedule,
+             "With pipeline: the order of forward and backward passes, named as in PyTorch: gpipe, 1f1b, or "
+             "interleaved-1f1b, which has several stages on each rank")
+      ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved-1f1b"}));
+  add_option(app, "--virtual-stages", o.virtual_stages,
+             "With --pipeline-schedule=interleaved-1f1b: stages on each rank")
+      ->check(integer(1, 1024));
+  add_option(app, "--balance", o.balance,
+             "With pipeline: what the stages get equal shares of, as far as whole layers can be")
+      ->check(CLI::IsMember({"flops", "parameters", "memory"}));
+}
+
+void add_strategy_options(CLI::App& app, Options& o) {
+  app.option_defaults()->group("Training");
+  add_option(
+      app, "--strategy", o.strategy,
+      "How the ranks divide the training: data-parallel reduces the gradients in each step; central-storage "
+      "does so with one copy of parameters and optimizer state on each host; local-sgd lets each rank train "
+      "by itself and averages the parameters from time to time; parameter-server has ranks that hold the "
+      "parameters, to which workers push gradients; pipeline divides the layers over ranks")
+      ->check(
+          CLI::IsMember({"data-parallel", "central-storage", "local-sgd", "parameter-server", "pipeline"}));
+  add_option(app, "--sync-every", o.sync_every,
+             "With local-sgd: steps between two averages of the parameters")
+      ->check(integer(std::int64_t{1}, max_steps));
+  add_option(app, "--outer-optimizer", o.outer_optimizer,
+             "With local-sgd: average takes the mean of the ranks' parameters; nesterov goes towards it with "
+             "Nesterov's momentum (DiLoCo)")
+      ->check(CLI::IsMember({"average", "nesterov"}));
+  add_option(app, "--outer-learning-rate", o.outer_learning_rate, "Of --outer-optimizer=nesterov")
+      ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
+  add_option(app, "--outer-momentum", o.outer_momentum, "Of --outer-optimizer=nesterov")->check(below_one());
+  add_parameter_server_options(app, o);
+  add_pipeline_options(app, o);
+  add_option(app, "--elastic", o.elastic,
+             "After the loss of ranks, go on with those that are left, from the state in their memory, if "
+             "they are at least this many; with fewer, save a checkpoint and end; 0: a loss ends the run")
+      ->check(integer(0, 1 << 20));
 }
 
 void add_output_options(CLI::App& app, Options& o) {

@@ -181,6 +181,38 @@ void choose_intervals(Options& o) {
   }
 }
 
+/// Refuses settings of pipelines that have no effect, or contradict others.
+void check_pipeline(const Options& o) {
+  const Options unset;
+  const bool is_pipeline = o.strategy == "pipeline", interleaved = o.pipeline_schedule == "interleaved-1f1b";
+  const std::string of_pipeline = " has a meaning with --strategy=pipeline only: leave it out, or add that";
+  refuse_ineffective(o, "stages", o.stages, unset.stages, is_pipeline, of_pipeline);
+  refuse_ineffective(o, "micro-batches", o.micro_batches, unset.micro_batches, is_pipeline, of_pipeline);
+  refuse_ineffective(o, "pipeline-schedule", o.pipeline_schedule, unset.pipeline_schedule, is_pipeline,
+                     of_pipeline);
+  refuse_ineffective(o, "virtual-stages", o.virtual_stages, unset.virtual_stages, is_pipeline && interleaved,
+                     " has a meaning with --strategy=pipeline and --pipeline-schedule=interleaved-1f1b only: "
+                     "leave it out, or add these");
+  refuse_ineffective(o, "balance", o.balance, unset.balance, is_pipeline, of_pipeline);
+  refuse_ineffective(o, "micro-batches", o.micro_batches, unset.micro_batches, !o.deterministic,
+                     " has no effect with --deterministic, where a micro-batch is a --chunk: leave it out");
+  refuse_ineffective(o, "micro-batch", o.micro_batch, unset.micro_batch, !is_pipeline,
+                     " has no effect with --strategy=pipeline: give --micro-batches instead");
+  refuse_ineffective(o, "sync-batch-norm", o.sync_batch_norm, false, !is_pipeline,
+                     " contradicts --strategy=pipeline, which trains GPTs only: leave one of them out");
+  require(
+      !is_pipeline || models::gpt_preset(o.model_name) || !o.init_from.empty(),
+      fmt::format("--strategy=pipeline divides the layers of a GPT, and --model {} is none", o.model_name));
+  require(!is_pipeline || o.device != Device::cuda,
+          "--strategy=pipeline computes on CPUs only so far: pass --device=cpu");
+  require(!is_pipeline || o.stages * o.virtual_stages <= o.model.layers,
+          fmt::format("--stages {}{} are more than the {} of the model", o.stages,
+                      o.virtual_stages > 1 ? fmt::format(" of --virtual-stages {}", o.virtual_stages) : "",
+                      plural(o.model.layers, "layer")));
+  require(!is_pipeline || o.stages != 1,
+          "--stages 1 is no pipeline: leave out --strategy=pipeline, or give at least 2");
+}
+
 /// Refuses settings of another strategy.
 void refuse_other_strategies(const Options& o) {
   const Options unset;
@@ -321,6 +353,7 @@ void finalize_options(Options& o) {
   refuse_ineffective_settings(o);
   refuse_other_strategies(o);
   refuse_with_parameter_server(o);
+  check_pipeline(o);
 }
 
 Schedule learning_rate_schedule(const Options& o) {

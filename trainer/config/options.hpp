@@ -63,15 +63,19 @@ struct Options {
   bool recompute = false;  ///< see models::Gpt
   bool sync_batch_norm = false;
 
-  /// How the ranks divide the training: or "local-sgd", "central-storage", "parameter-server".
-  std::string strategy = "data-parallel";
+  std::string strategy = "data-parallel";   ///< see --strategy: how the ranks divide the training
   std::int64_t sync_every = 50;             ///< steps; of local-sgd, as all below
   std::string outer_optimizer = "average";  ///< or "nesterov"
   double outer_learning_rate = 0.7, outer_momentum = 0.9;
-  int servers = 1;                  ///< ranks; of parameter-server, as all below
-  std::string staleness = "0";      ///< steps, or "unbounded"
-  std::string wire_dtype = "fp32";  ///< or "bf16"
-  int elastic = 0;                  ///< fewest ranks with which a run goes on after a loss; 0: a loss ends it
+  int servers = 1;                         ///< ranks; of parameter-server, as all below
+  std::string staleness = "0";             ///< steps, or "unbounded"
+  std::string wire_dtype = "fp32";         ///< or "bf16"
+  int stages = 0;                          ///< of pipeline, as all below; 0: as many as ranks
+  int micro_batches = 0;                   ///< 0: four for each rank of a pipeline
+  std::string pipeline_schedule = "1f1b";  ///< see --pipeline-schedule
+  int virtual_stages = 1;
+  std::string balance = "flops";  ///< or "parameters", "memory"
+  int elastic = 0;                ///< fewest ranks with which a run goes on after a loss; 0: a loss ends it
 
   std::string output = "muster-run";
   std::string resume = "auto";

@@ -18,11 +18,11 @@ compute::LlamaCompute<Real>* llama_compute(const GptConfig& config, compute::Com
 }  // namespace
 
 template <typename Real>
-Gpt<Real>::Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra,
-               bool recompute)
+Gpt<Real>::Gpt(const GptConfig& config, const GptStage& stage, int max_batch, compute::Compute<Real>& compute,
+               std::size_t extra, bool recompute)
     : config_(config),
-      places_(config),
-      tensors_(gpt_tensors(config), extra, std::is_same_v<Real, bfloat16>, compute.memory(),
+      places_(config, stage.layers),
+      tensors_(gpt_tensors(config, stage.layers), extra, std::is_same_v<Real, bfloat16>, compute.memory(),
                &compute.parameter_memory()),
       max_batch_(max_batch),
       compute_(compute),
@@ -30,7 +30,9 @@ Gpt<Real>::Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& c
       padded_vocabulary_(compute.padded_classes(config.vocabulary)),
       recompute_(recompute),
       rotary_(rotary_table<Sum>(config, compute.memory())),
-      layers_(static_cast<std::size_t>(config.layers)) {
+      slots_(static_cast<std::size_t>(stage.micro_batches)) {
+  for (Slot& slot : slots_) slot.layers.resize(static_cast<std::size_t>(stage.layers.count()));
+  slot_ = &slots_.front();
   find_tensors();
   lay_out_activations();
 }
@@ -48,64 +50,80 @@ auto Gpt<Real>::find_gradient(std::size_t place) -> Pair<Sum> {
 
 template <typename Real>
 void Gpt<Real>::find_tensors() {
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const auto weights = layers_[i].p.all();
-    const auto gradients = layers_[i].d.all();
-    for (std::size_t j = 0; j < weights.size(); ++j) {
-      const std::size_t place = places_.of(i, static_cast<LayerTensor>(j));
-      *weights[j] = find_weight(place);
-      *gradients[j] = find_gradient(place);
+  for (Slot& slot : slots_) {
+    for (std::size_t i = 0; i < slot.layers.size(); ++i) {
+      const auto weights = slot.layers[i].p.all();
+      const auto gradients = slot.layers[i].d.all();
+      for (std::size_t j = 0; j < weights.size(); ++j) {
+        const std::size_t place = places_.of(i, static_cast<LayerTensor>(j));
+        *weights[j] = find_weight(place);
+        *gradients[j] = find_gradient(place);
+      }
     }
   }
-  token_table_ = find_weight(places_.token_embedding()).weight;
-  d_token_table_ = find_gradient(places_.token_embedding()).weight;
-  output_table_ = find_weight(places_.output_layer()).weight;
-  d_output_table_ = find_gradient(places_.output_layer()).weight;
-  final_gain_ = find_weight(places_.final_gain());
-  d_final_gain_ = find_gradient(places_.final_gain());
+  if (places_.has_output()) {
+    output_table_ = tensors_.template weight<Real>(places_.output_layer());
+    d_output_table_ = tensors_.gradient(places_.output_layer());
+    final_gain_ = find_weight(places_.final_gain());
+    d_final_gain_ = find_gradient(places_.final_gain());
+  }
+  if (!places_.has_embeddings()) return;
+  token_table_ = tensors_.template weight<Real>(places_.token_embedding());
+  d_token_table_ = tensors_.gradient(places_.token_embedding());
   if (llama_) return;
   position_table_ = tensors_.template weight<Real>(places_.position_embedding());
   d_position_table_ = tensors_.gradient(places_.position_embedding());
 }
 
 template <typename Real>
-void Gpt<Real>::lay_out_activations() {
-  const std::size_t rows = static_cast<std::size_t>(max_batch_) * config_.context;
-  const auto width = static_cast<std::size_t>(config_.width),
-             qkv_width = static_cast<std::size_t>(config_.qkv_width()),
-             expanded = static_cast<std::size_t>(config_.expanded_width()),
-             hidden = static_cast<std::size_t>(config_.mlp_width());
-  Layout<Real> layout;
-  Layout<Sum> statistics;
-  const auto reserve_norm = [&](NormResult& norm) {
-    layout.reserve(&norm.out, rows * width);
-    if (!llama_) statistics.reserve(&norm.mean, rows);
-    statistics.reserve(&norm.rstd, rows);
-  };
-  for (Layer& l : layers_) {
+void Gpt<Real>::lay_out_norm(NormResult& norm, Layout<Real>& layout, Layout<Sum>& statistics) {
+  layout.reserve(&norm.out, max_rows() * static_cast<std::size_t>(config_.width));
+  if (!llama_) statistics.reserve(&norm.mean, max_rows());
+  statistics.reserve(&norm.rstd, max_rows());
+}
+
+template <typename Real>
+void Gpt<Real>::lay_out_slot(Slot& slot, Layout<Real>& layout, Layout<Sum>& statistics) {
+  const std::size_t rows = max_rows(), width = static_cast<std::size_t>(config_.width);
+  for (Layer& l : slot.layers) {
     layout.reserve(&l.input, rows * width);
-    if (recompute_ && &l != &layers_.front()) continue;  // they share the first layer's memory
-    for (NormResult* norm : {&l.norm1, &l.norm2}) reserve_norm(*norm);
+    // With recompute, they share the first layer's memory.
+    if (recompute_ && &l != &slots_.front().layers.front()) continue;
+    for (NormResult* norm : {&l.norm1, &l.norm2}) lay_out_norm(*norm, layout, statistics);
     for (Real** p : {&l.attention, &l.middle}) layout.reserve(p, rows * width);
-    layout.reserve(&l.wide, rows * expanded);
-    layout.reserve(&l.hidden, rows * hidden);
-    layout.reserve(&l.qkv, rows * qkv_width);
+    layout.reserve(&l.wide, rows * static_cast<std::size_t>(config_.expanded_width()));
+    layout.reserve(&l.hidden, rows * static_cast<std::size_t>(config_.mlp_width()));
+    layout.reserve(&l.qkv, rows * static_cast<std::size_t>(config_.qkv_width()));
     statistics.reserve(&l.log_sum, rows * static_cast<std::size_t>(config_.heads));
   }
-  reserve_norm(final_norm_);
-  for (Real** p : {&residual_, &projection_, &d_residual_, &d_norm_, &d_attention_})
-    layout.reserve(p, rows * width);
-  layout.reserve(&logits_, rows * static_cast<std::size_t>(padded_vocabulary_));
-  layout.reserve(&d_wide_, rows * expanded);
-  if (llama_) layout.reserve(&d_hidden_, rows * hidden);
-  layout.reserve(&d_qkv_, rows * qkv_width);
+  if (places_.has_output()) lay_out_norm(slot.final_norm, layout, statistics);
+  for (Real** p : {&slot.residual, &slot.d_residual}) layout.reserve(p, rows * width);
+}
+
+template <typename Real>
+void Gpt<Real>::lay_out_activations() {
+  const std::size_t rows = max_rows(), width = static_cast<std::size_t>(config_.width);
+  Layout<Real> layout;
+  Layout<Sum> statistics;
+  for (Slot& slot : slots_) lay_out_slot(slot, layout, statistics);
+  for (Real** p : {&projection_, &d_norm_, &d_attention_}) layout.reserve(p, rows * width);
+  if (places_.has_output())
+    layout.reserve(&logits_, rows * static_cast<std::size_t>(padded_vocabulary_));
+  else
+    lay_out_norm(unused_norm_, layout, statistics);
+  layout.reserve(&d_wide_, rows * static_cast<std::size_t>(config_.expanded_width()));
+  if (llama_) layout.reserve(&d_hidden_, rows * static_cast<std::size_t>(config_.mlp_width()));
+  layout.reserve(&d_qkv_, rows * static_cast<std::size_t>(config_.qkv_width()));
   activations_ = layout.allocate(compute_.memory());
   statistics_ = statistics.allocate(compute_.memory());
   if (!recompute_) return;
-  for (Layer& l : layers_) {
-    Layer shared = layers_.front();
-    shared.p = l.p, shared.d = l.d, shared.input = l.input;
-    l = shared;
+  const Layer first = slots_.front().layers.front();
+  for (Slot& slot : slots_) {
+    for (Layer& l : slot.layers) {
+      Layer shared = first;
+      shared.p = l.p, shared.d = l.d, shared.input = l.input;
+      l = shared;
+    }
   }
 }
 
@@ -129,11 +147,11 @@ template <typename Real>
 void Gpt<Real>::norm_backward(const Real* x, const Pair<Real>& p, const NormResult& of, const Pair<Sum>& d,
                               int rows) {
   if (llama_) {
-    return llama_->rms_norm_backward(x, p.weight, of.rstd, d_norm_, d_residual_, d.weight, rows,
+    return llama_->rms_norm_backward(x, p.weight, of.rstd, d_norm_, slot_->d_residual, d.weight, rows,
                                      config_.width);
   }
-  compute_.layer_norm_backward(x, p.weight, of.mean, of.rstd, d_norm_, d_residual_, d.weight, d.bias, rows,
-                               config_.width);
+  compute_.layer_norm_backward(x, p.weight, of.mean, of.rstd, d_norm_, slot_->d_residual, d.weight, d.bias,
+                               rows, config_.width);
 }
 
 template <typename Real>
@@ -180,10 +198,11 @@ void Gpt<Real>::forward_layer(const Layer& l, const Pair<Real>& next, const Norm
                               int length) {
   const int rows = batch * length;
   forward_inside(l, batch, length);
+  computed_ = &l;
   linear(l.hidden, l.p.project, projection_, rows, config_.mlp_width(), config_.width);
   // The next normalization (the next layer's first or the final one) also adds the MLP's output to the
   // residual stream.
-  Real* sum = &l == &layers_.back() ? residual_ : (&l + 1)->input;
+  Real* sum = &l == &layers().back() ? slot_->residual : (&l + 1)->input;
   norm(l.middle, projection_, sum, next, next_norm, rows);
 }
 
@@ -193,34 +212,49 @@ template <typename Real>
 void Gpt<Real>::recompute_layer(const Layer& l, int batch, int length) {
   norm(l.input, nullptr, nullptr, l.p.attention_norm, l.norm1, batch * length);
   forward_inside(l, batch, length);
+  computed_ = &l;
 }
 
 template <typename Real>
 void Gpt<Real>::embed(const Token* tokens, int batch, int length) {
-  Real* const out = layers_.front().input;
+  Real* const out = layers().front().input;
   if (llama_) return llama_->embed(tokens, token_table_, out, batch * length, config_.width);
   compute_.embed(tokens, token_table_, position_table_, out, batch, length, config_.width);
 }
 
 template <typename Real>
-void Gpt<Real>::forward(const Token* tokens, int batch, int length) {
-  const int rows = batch * length, width = config_.width;
-  const Layer& first = layers_.front();
-  embed(tokens, batch, length);
-  norm(first.input, nullptr, nullptr, first.p.attention_norm, first.norm1, rows);
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    if (i + 1 < layers_.size())
-      forward_layer(layers_[i], layers_[i + 1].p.attention_norm, layers_[i + 1].norm1, batch, length);
+void Gpt<Real>::forward(int slot, const Token* tokens, int batch, int length) {
+  slot_ = &slots_[static_cast<std::size_t>(slot)];
+  const Layer& first = layers().front();
+  if (places_.has_embeddings()) embed(tokens, batch, length);
+  norm(first.input, nullptr, nullptr, first.p.attention_norm, first.norm1, batch * length);
+  for (std::size_t i = 0; i < layers().size(); ++i) {
+    const Layer& l = layers()[i];
+    if (i + 1 < layers().size())
+      forward_layer(l, layers()[i + 1].p.attention_norm, layers()[i + 1].norm1, batch, length);
+    else if (places_.has_output())
+      forward_layer(l, final_gain_, slot_->final_norm, batch, length);
     else
-      forward_layer(layers_[i], final_gain_, final_norm_, batch, length);
+      forward_layer(l, l.p.mlp_norm, unused_norm_, batch, length);
   }
-  linear(final_norm_.out, {output_table_}, logits_, rows, width, padded_vocabulary_);
+}
+
+template <typename Real>
+void Gpt<Real>::forward_output(int rows) {
+  linear(slot_->final_norm.out, {output_table_}, logits_, rows, config_.width, padded_vocabulary_);
+}
+
+template <typename Real>
+double Gpt<Real>::output_loss(int slot, const Token* targets, int batch, int length) {
+  slot_ = &slots_[static_cast<std::size_t>(slot)];
+  forward_output(batch * length);
+  return compute_.cross_entropy(logits_, targets, batch * length, config_.vocabulary, Sum(0));
 }
 
 template <typename Real>
 double Gpt<Real>::loss(const Token* tokens, const Token* targets, int batch, int length) {
-  forward(tokens, batch, length);
-  return compute_.cross_entropy(logits_, targets, batch * length, config_.vocabulary, Sum(0));
+  forward(0, tokens, batch, length);
+  return output_loss(0, targets, batch, length);
 }
 
 template <typename Real>
@@ -233,21 +267,21 @@ double Gpt<Real>::loss_and_gradients(const Token* tokens, const Token* targets, 
 template <typename Real>
 void Gpt<Real>::gradients(const Token* tokens, const Token* targets, int batch, int length,
                           Sum gradient_scale, const Ready& ready) {
-  forward(tokens, batch, length);
-  compute_.compute_cross_entropy(logits_, targets, batch * length, config_.vocabulary, gradient_scale);
-  backward(tokens, batch, length, ready);
+  forward(0, tokens, batch, length);
+  backward(0, tokens, targets, batch, length, gradient_scale, ready);
 }
 
 template <typename Real>
 void Gpt<Real>::mlp_backward(const Layer& l, int rows, const std::function<void(LayerTensor)>& pair_ready) {
   const int width = config_.width, hidden = config_.mlp_width();
   if (llama_) {
-    linear_backward(compute_, l.hidden, l.p.project.weight, d_residual_, d_hidden_, l.d.project.weight,
+    linear_backward(compute_, l.hidden, l.p.project.weight, slot_->d_residual, d_hidden_, l.d.project.weight,
                     nullptr, rows, hidden, width);
     llama_->swiglu_backward(l.wide, d_hidden_, d_wide_, rows, hidden);
   } else {
-    compute_.matmul_gelu_backward(rows, hidden, width, d_residual_, l.p.project.weight, l.wide, d_wide_);
-    compute_.weight_gradient(rows, hidden, width, l.hidden, d_residual_, l.d.project.weight,
+    compute_.matmul_gelu_backward(rows, hidden, width, slot_->d_residual, l.p.project.weight, l.wide,
+                                  d_wide_);
+    compute_.weight_gradient(rows, hidden, width, l.hidden, slot_->d_residual, l.d.project.weight,
                              l.d.project.bias);
   }
   pair_ready(LayerTensor::project);
@@ -258,7 +292,7 @@ void Gpt<Real>::mlp_backward(const Layer& l, int rows, const std::function<void(
 
 template <typename Real>
 void Gpt<Real>::backward_layer(std::size_t index, int batch, int length, const Ready& ready) {
-  const Layer& l = layers_[index];
+  const Layer& l = layers()[index];
   const int rows = batch * length, width = config_.width;
   const auto pair_ready = [&](LayerTensor tensor) {
     const std::size_t place = places_.of(index, tensor);
@@ -268,8 +302,8 @@ void Gpt<Real>::backward_layer(std::size_t index, int batch, int length, const R
   mlp_backward(l, rows, pair_ready);
   norm_backward(l.middle, l.p.mlp_norm, l.norm2, l.d.mlp_norm, rows);
   pair_ready(LayerTensor::mlp_gain);
-  linear_backward(compute_, l.attention, l.p.output.weight, d_residual_, d_attention_, l.d.output.weight,
-                  l.d.output.bias, rows, width, width);
+  linear_backward(compute_, l.attention, l.p.output.weight, slot_->d_residual, d_attention_,
+                  l.d.output.weight, l.d.output.bias, rows, width, width);
   pair_ready(LayerTensor::output);
   compute_.attention_backward(attention_shape(batch, length), l.qkv, l.attention, l.log_sum, d_attention_,
                               d_qkv_);
@@ -284,30 +318,39 @@ void Gpt<Real>::backward_layer(std::size_t index, int batch, int length, const R
 template <typename Real>
 void Gpt<Real>::embed_backward(const Token* tokens, int batch, int length) {
   if (!llama_) {
-    return compute_.embed_backward(tokens, d_residual_, d_token_table_, d_position_table_, batch, length,
-                                   config_.context, config_.width);
+    return compute_.embed_backward(tokens, slot_->d_residual, d_token_table_, d_position_table_, batch,
+                                   length, config_.context, config_.width);
   }
-  if (d_output_table_ != d_token_table_) {
+  if (!config_.has_tied_output()) {
     llama_->clear(d_token_table_,
                   static_cast<std::size_t>(config_.vocabulary) * static_cast<std::size_t>(config_.width));
   }
-  llama_->embed_backward(tokens, d_residual_, d_token_table_, batch * length, config_.width);
+  llama_->embed_backward(tokens, slot_->d_residual, d_token_table_, batch * length, config_.width);
 }
 
 template <typename Real>
-void Gpt<Real>::backward(const Token* tokens, int batch, int length, const Ready& ready) {
-  const int rows = batch * length, width = config_.width;
-  // A tied table's gradient: the output layer's share overwrites, the embedding's is added below.
-  linear_backward(compute_, final_norm_.out, output_table_, logits_, d_norm_, d_output_table_, nullptr, rows,
-                  width, padded_vocabulary_);
-  compute_.fill_zero(d_residual_, static_cast<std::size_t>(rows) * width);
-  norm_backward(residual_, final_gain_, final_norm_, d_final_gain_, rows);
+void Gpt<Real>::backward_output(const Token* targets, int rows, Sum gradient_scale, const Ready& ready) {
+  forward_output(rows);
+  compute_.compute_cross_entropy(logits_, targets, rows, config_.vocabulary, gradient_scale);
+  // A tied table's gradient: the output layer's share overwrites, the embedding's is added later.
+  linear_backward(compute_, slot_->final_norm.out, output_table_, logits_, d_norm_, d_output_table_, nullptr,
+                  rows, config_.width, padded_vocabulary_);
+  compute_.fill_zero(slot_->d_residual, static_cast<std::size_t>(rows) * config_.width);
+  norm_backward(slot_->residual, final_gain_, slot_->final_norm, d_final_gain_, rows);
   for (std::size_t i = tensors_.table().tensors.size(); i-- > places_.final_gain();) ready(i);
-  for (std::size_t i = layers_.size(); i-- > 0;) {
-    // The forward pass left the last layer's activations.
-    if (recompute_ && i + 1 < layers_.size()) recompute_layer(layers_[i], batch, length);
+}
+
+template <typename Real>
+void Gpt<Real>::backward(int slot, const Token* tokens, const Token* targets, int batch, int length,
+                         Sum gradient_scale, const Ready& ready) {
+  slot_ = &slots_[static_cast<std::size_t>(slot)];
+  if (places_.has_output()) backward_output(targets, batch * length, gradient_scale, ready);
+  for (std::size_t i = layers().size(); i-- > 0;) {
+    // A forward pass left the activations of its last layer.
+    if (recompute_ && computed_ != &layers()[i]) recompute_layer(layers()[i], batch, length);
     backward_layer(i, batch, length, ready);
   }
+  if (!places_.has_embeddings()) return;
   embed_backward(tokens, batch, length);
   for (std::size_t i = places_.of(0, LayerTensor::attention_gain); i-- > 0;) ready(i);
 }

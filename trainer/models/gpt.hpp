@@ -14,8 +14,18 @@ namespace muster::models {
 
 using compute::Token;
 
+/// A stage of a pipeline: its layers, and the most micro-batches whose activations it keeps at a time.
+struct GptStage {
+  LayerRange layers;
+  int micro_batches = 1;
+};
+
 /// A GPT's (GPT-2's or the Llama kind's) parameters, gradients and activations on one device. It computes in
 /// Real; compute::Accurate is the type of what needs more precision. Not thread-safe.
+///
+/// It can be one stage of a pipeline, whose first layer gets its input from another stage, or whose last
+/// layer's output goes to one. Then forward() and backward() do the stage's part for one of several
+/// micro-batches. All stages together compute the same bits as the whole model.
 template <typename Real>
 class Gpt {
  public:
@@ -24,7 +34,10 @@ class Gpt {
   /// keep only each layer's input, and compute the rest again in the backward pass (activation
   /// checkpointing: Chen et al., arXiv 1604.06174). The same bits, with less memory and a third more time.
   Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0,
-      bool recompute = false);
+      bool recompute = false)
+      : Gpt(config, {{0, config.layers}}, max_batch, compute, extra, recompute) {}
+  Gpt(const GptConfig& config, const GptStage& stage, int max_batch, compute::Compute<Real>& compute,
+      std::size_t extra, bool recompute);
 
   const GptConfig& config() const noexcept { return config_; }
   ModelTensors<Sum>& tensors() noexcept { return tensors_; }
@@ -46,6 +59,22 @@ class Gpt {
   double loss_and_gradients(
       const Token* tokens, const Token* targets, int batch, int length, Sum gradient_scale,
       const Ready& ready = [](std::size_t) {});
+
+  /// What a stage exchanges with its neighbours for micro-batch `slot`, below GptStage::micro_batches; each
+  /// is [batch * length, width]. The residual stream before its first layer and behind its last one, and the
+  /// gradient, of the output before backward() and of the input afterwards.
+  Real* input(int slot) { return slots_[static_cast<std::size_t>(slot)].layers.front().input; }
+  Real* output(int slot) { return slots_[static_cast<std::size_t>(slot)].residual; }
+  Real* gradient(int slot) { return slots_[static_cast<std::size_t>(slot)].d_residual; }
+  /// From the tokens or the input to the output, or to the final norm. Only a stage with the embeddings
+  /// reads the tokens.
+  void forward(int slot, const Token* tokens, int batch, int length);
+  /// The loss after forward(), of a stage with the output layer.
+  double output_loss(int slot, const Token* targets, int batch, int length);
+  /// The gradients after forward(), as gradients() has them. A stage with the embeddings whose tied output
+  /// layer is on another stage adds to the token embedding's gradient, which the caller sets before.
+  void backward(int slot, const Token* tokens, const Token* targets, int batch, int length,
+                Sum gradient_scale, const Ready& ready);
 
  private:
   /// A gain or weight, and its bias or null.
@@ -75,10 +104,22 @@ class Gpt {
     Real *wide, *hidden;  ///< the MLP before and behind its activation function
     Sum* log_sum;
   };
+  /// One micro-batch's activations, and the gradient of the residual stream.
+  struct Slot {
+    std::vector<Layer> layers;
+    Real *residual, *d_residual;  ///< residual: behind the last layer
+    NormResult final_norm;
+  };
+  std::vector<Layer>& layers() { return slot_->layers; }
   void find_tensors();
   Pair<Real> find_weight(std::size_t place);
   Pair<Sum> find_gradient(std::size_t place);
   void lay_out_activations();
+  void lay_out_slot(Slot& slot, Layout<Real>& layout, Layout<Sum>& statistics);
+  void lay_out_norm(NormResult& norm, Layout<Real>& layout, Layout<Sum>& statistics);
+  std::size_t max_rows() const {
+    return static_cast<std::size_t>(max_batch_) * static_cast<std::size_t>(config_.context);
+  }
   /// sum = x + addend unless addend is null, and its norm.
   void norm(const Real* x, const Real* addend, Real* sum, const Pair<Real>& p, const NormResult& to,
             int rows);
@@ -92,14 +133,14 @@ class Gpt {
   void mlp_backward(const Layer& layer, int rows, const std::function<void(LayerTensor)>& pair_ready);
   void embed(const Token* tokens, int batch, int length);
   void embed_backward(const Token* tokens, int batch, int length);
-  void forward(const Token* tokens, int batch, int length);
+  void forward_output(int rows);
+  void backward_output(const Token* targets, int rows, Sum gradient_scale, const Ready& ready);
   /// From norm1 to hidden.
   void forward_inside(const Layer& layer, int batch, int length);
   void forward_layer(const Layer& layer, const Pair<Real>& next, const NormResult& next_norm, int batch,
                      int length);
   /// What the backward pass needs of a layer, computed again from its input.
   void recompute_layer(const Layer& layer, int batch, int length);
-  void backward(const Token* tokens, int batch, int length, const Ready& ready);
   void backward_layer(std::size_t index, int batch, int length, const Ready& ready);
 
   GptConfig config_;
@@ -112,18 +153,20 @@ class Gpt {
   bool recompute_;
   compute::Arena<Real> activations_;
   compute::Arena<Sum> statistics_, rotary_;
-  std::vector<Layer> layers_;
+  std::vector<Slot> slots_;
+  Slot* slot_;                       ///< that is computed
+  const Layer* computed_ = nullptr;  ///< with recompute, the layer whose activations are in memory
 
   // Tensors outside the layers: parameter, gradient.
-  Real *token_table_, *position_table_ = nullptr, *output_table_;
-  Sum *d_token_table_, *d_position_table_ = nullptr, *d_output_table_;
+  Real *token_table_ = nullptr, *position_table_ = nullptr, *output_table_ = nullptr;
+  Sum *d_token_table_ = nullptr, *d_position_table_ = nullptr, *d_output_table_ = nullptr;
   Pair<Real> final_gain_;
   Pair<Sum> d_final_gain_;
   // Activations outside the layers, [rows, …].
-  Real *residual_, *logits_, *projection_;
-  NormResult final_norm_;
+  Real *logits_ = nullptr, *projection_;
+  NormResult unused_norm_;  ///< of a stage's output, whose norm the next stage computes
   // Gradients of activations, reused by every layer. The Llama kind's MLP needs that of its hidden values.
-  Real *d_residual_, *d_norm_, *d_wide_, *d_hidden_ = nullptr, *d_qkv_, *d_attention_;
+  Real *d_norm_, *d_wide_, *d_hidden_ = nullptr, *d_qkv_, *d_attention_;
 };
 
 }  // namespace muster::models

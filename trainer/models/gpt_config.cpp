@@ -115,16 +115,56 @@ TensorTable gpt_tensors(const GptConfig& config) {
   return config.llama ? llama_tensors(config) : gpt2_tensors(config);
 }
 
-TensorIndex::TensorIndex(const GptConfig& config)
-    : layers_(static_cast<std::size_t>(config.layers)),
+std::size_t first_tensor(const GptConfig& config, const LayerRange& layers) {
+  return layers.has_embeddings()
+             ? 0
+             : TensorIndex(config).of(static_cast<std::size_t>(layers.first), LayerTensor::attention_gain);
+}
+
+TensorTable gpt_tensors(const GptConfig& config, const LayerRange& layers) {
+  TensorTable whole = gpt_tensors(config);
+  if (layers.has_embeddings() && layers.has_output(config)) return whole;
+  const auto begin = first_tensor(config, layers);
+  const auto end =
+      layers.has_output(config) ? whole.tensors.size() : first_tensor(config, {layers.last, config.layers});
+  const std::size_t offset = whole.tensors[begin].offset;
+  const auto end_of = [&](std::size_t i) {
+    return i + 1 < whole.tensors.size() ? whole.tensors[i + 1].offset : whole.arena_size;
+  };
+  TensorTable part;
+  for (std::size_t i = begin; i < end; ++i) {
+    part.tensors.push_back(whole.tensors[i]);
+    part.tensors.back().offset -= offset;
+    part.parameter_count += whole.tensors[i].count;
+  }
+  part.arena_size = part.trained_size = end_of(end - 1) - offset;
+  if (layers.has_copied_table(config)) {
+    part.tensors.push_back(whole.tensors[0]);
+    part.tensors.back().offset = part.arena_size;
+    part.tensors.back().is_trained = false;
+    part.arena_size += end_of(0);
+  }
+  return part;
+}
+
+TensorIndex::TensorIndex(const GptConfig& config, const LayerRange& layers)
+    : layers_(static_cast<std::size_t>(layers.count())),
       per_pair_(config.llama ? 1 : 2),
-      before_layers_(config.llama ? 1 : 2),
-      has_output_layer_(config.llama && !config.llama->tied_output) {}
+      before_layers_(!layers.has_embeddings() ? 0
+                     : config.llama           ? 1
+                                              : 2),
+      has_embeddings_(layers.has_embeddings()),
+      has_output_(layers.has_output(config)),
+      has_output_layer_(has_output_ && (!config.has_tied_output() || !has_embeddings_)) {}
 
 double gpt_flops_per_token(const GptConfig& config) {
-  const double width = config.width, layers = config.layers;
+  return gpt_flops_per_token(config, {0, config.layers});
+}
+
+double gpt_flops_per_token(const GptConfig& config, const LayerRange& range) {
+  const double width = config.width, layers = range.count();
   const double in_layer = width * (width + config.qkv_width() + config.expanded_width() + config.mlp_width());
-  const double matrices = layers * in_layer + config.vocabulary * width;
+  const double matrices = layers * in_layer + (range.has_output(config) ? config.vocabulary * width : 0);
   return 6 * matrices + 12 * layers * width * config.context;
 }
 

@@ -37,6 +37,7 @@ struct GptConfig {
   int mlp_width() const { return llama ? llama->mlp_width : 4 * width; }
   /// Of the MLP's first product: a gated MLP has two parts.
   int expanded_width() const { return llama ? 2 * llama->mlp_width : 4 * width; }
+  bool has_tied_output() const { return !llama || llama->tied_output; }
   bool operator==(const GptConfig&) const = default;
 };
 
@@ -45,13 +46,36 @@ struct GptConfig {
 /// layers) for projections back into the residual stream. Linear weights are [out, in].
 TensorTable gpt_tensors(const GptConfig& config);
 
+/// The layers of a part of a GPT, [first, last). The part with the first layer has the embeddings, too, and
+/// that with the last layer the final norm and the output layer.
+struct LayerRange {
+  int first = 0, last = 0;
+
+  int count() const { return last - first; }
+  bool has_embeddings() const { return first == 0; }
+  bool has_output(const GptConfig& config) const { return last == config.layers; }
+  /// The output layer is the token embedding of another part: the part keeps a copy.
+  bool has_copied_table(const GptConfig& config) const {
+    return has_output(config) && !has_embeddings() && config.has_tied_output();
+  }
+  bool operator==(const LayerRange&) const = default;
+};
+
+/// The tensors of a part: those of the whole table that it has, in their order and with the same gaps. A
+/// copied token embedding follows, which is not trained.
+TensorTable gpt_tensors(const GptConfig& config, const LayerRange& layers);
+/// The number in the whole table of the first tensor of a part.
+std::size_t first_tensor(const GptConfig& config, const LayerRange& layers);
+
 /// A layer's gains and weights, in their order in gpt_tensors().
 enum class LayerTensor : std::size_t { attention_gain, qkv, output, mlp_gain, expand, project };
 
-/// The places of tensors in gpt_tensors(). GPT-2's gains and weights are each followed by a bias.
+/// The places of tensors in gpt_tensors() of a part. GPT-2's gains and weights are each followed by a bias.
+/// Layers count from the part's first.
 class TensorIndex {
  public:
-  explicit TensorIndex(const GptConfig& config);
+  explicit TensorIndex(const GptConfig& config) : TensorIndex(config, {0, config.layers}) {}
+  TensorIndex(const GptConfig& config, const LayerRange& layers);
   bool has_biases() const { return per_pair_ == 2; }
   /// Of a gain or weight; its bias has the next place.
   std::size_t of(std::size_t layer, LayerTensor tensor) const {
@@ -63,16 +87,21 @@ class TensorIndex {
   std::size_t final_gain() const { return before_layers_ + layers_ * 6 * per_pair_; }
   /// Of the output layer, maybe that of the token embedding.
   std::size_t output_layer() const { return has_output_layer_ ? final_gain() + per_pair_ : 0; }
+  bool has_embeddings() const { return has_embeddings_; }
+  bool has_output() const { return has_output_; }
 
  private:
   std::size_t layers_, per_pair_, before_layers_;
-  bool has_output_layer_;
+  bool has_embeddings_, has_output_;
+  bool has_output_layer_;  ///< of its own, or a copy
 };
 
 /// Floating-point operations of one training step per token: 6 per matrix parameter, the token embedding's
 /// only where the output layer is tied to it, and 12 * layers * width * context for attention (Kaplan et al.,
 /// arXiv 2001.08361, section 2.1, with the attention term of PaLM, arXiv 2204.02311, appendix B).
 double gpt_flops_per_token(const GptConfig& config);
+/// Those of a part, which add up to the whole.
+double gpt_flops_per_token(const GptConfig& config, const LayerRange& layers);
 
 /// The sizes of a preset, or nothing: "small" (the default), "llama", and GPT-2's "gpt2-124M", "gpt2-350M",
 /// "gpt2-774M" and "gpt2-1558M" (Radford et al. 2019, table 2; parameter counts as in llm.c and the released

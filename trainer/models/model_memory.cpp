@@ -41,29 +41,34 @@ void add_tensors(MemorySegments& segments, const TensorTable& table, std::size_t
 
 }  // namespace
 
-MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std::size_t real_bytes,
-                          std::size_t extra, bool recompute) {
+MemorySegments gpt_memory(const GptConfig& config, const GptStage& stage, std::uint64_t max_batch,
+                          std::size_t real_bytes, std::size_t extra, bool recompute) {
   const Blocks reals(real_bytes), statistics(accurate_bytes(real_bytes));
-  const auto layers = static_cast<std::uint64_t>(config.layers),
+  const auto slots = static_cast<std::uint64_t>(stage.micro_batches),
+             layers = static_cast<std::uint64_t>(stage.layers.count()) * slots,
              width = static_cast<std::uint64_t>(config.width),
              qkv_width = static_cast<std::uint64_t>(config.qkv_width()),
              expanded = static_cast<std::uint64_t>(config.expanded_width()),
              hidden = static_cast<std::uint64_t>(config.mlp_width());
   const std::uint64_t per_norm = config.llama ? 1 : 2;  // statistics of a normalization
   const std::uint64_t kept = recompute ? 1 : layers;    // layers whose activations are in memory together
+  const bool has_output = stage.layers.has_output(config);
+  const std::uint64_t final_norms = has_output ? slots : 1;  // or one whose result is not used
   const std::uint64_t rows = max_batch * static_cast<std::uint64_t>(config.context);
   MemorySegments segments;
-  add_tensors(segments, gpt_tensors(config), real_bytes, extra);
-  add_activations(segments, "residual stream", reals(rows * width, layers + kept + 2));
-  add_activations(segments, "normalizations",
-                  reals(rows * width, 2 * kept + 1) + statistics(rows, per_norm * (2 * kept + 1)));
+  add_tensors(segments, gpt_tensors(config, stage.layers), real_bytes, extra);
+  add_activations(segments, "residual stream", reals(rows * width, layers + kept + slots + 1));
+  add_activations(
+      segments, "normalizations",
+      reals(rows * width, 2 * kept + final_norms) + statistics(rows, per_norm * (2 * kept + final_norms)));
   add_activations(segments, "attention",
                   reals(rows * width, kept) + reals(rows * qkv_width, kept) +
                       statistics(rows * static_cast<std::uint64_t>(config.heads), kept));
   add_activations(segments, "MLP", reals(rows * expanded, kept) + reals(rows * hidden, kept));
-  add_activations(segments, "logits", reals(rows * static_cast<std::uint64_t>(config.vocabulary)));
+  if (has_output)
+    add_activations(segments, "logits", reals(rows * static_cast<std::uint64_t>(config.vocabulary)));
   add_activations(segments, "activation gradients",
-                  reals(rows * width, 3) + reals(rows * expanded) + reals(rows * qkv_width) +
+                  reals(rows * width, slots + 2) + reals(rows * expanded) + reals(rows * qkv_width) +
                       (config.llama ? reals(rows * hidden) : 0));
   if (config.llama)
     segments.push_back({"rotary positions", rotary_size(config) * accurate_bytes(real_bytes)});

@@ -11,10 +11,14 @@
 
 namespace muster::models {
 
-/// Memory of a Gpt for `max_batch` sequences that computes in a type of `real_bytes`. `extra`: see
-/// ModelTensors; `recompute`: see Gpt.
-MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std::size_t real_bytes,
-                          std::size_t extra = 0, bool recompute = false);
+/// Memory of a Gpt, or of a stage of one, for `max_batch` sequences that computes in a type of `real_bytes`.
+/// `extra`: see ModelTensors; `recompute`: see Gpt.
+MemorySegments gpt_memory(const GptConfig& config, const GptStage& stage, std::uint64_t max_batch,
+                          std::size_t real_bytes, std::size_t extra, bool recompute);
+inline MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std::size_t real_bytes,
+                                 std::size_t extra = 0, bool recompute = false) {
+  return gpt_memory(config, {{0, config.layers}}, max_batch, real_bytes, extra, recompute);
+}
 
 /// Memory of a ConvNet for `max_batch` images.
 MemorySegments conv_net_memory(const ImageNetwork& network, std::uint64_t max_batch, std::size_t real_bytes,

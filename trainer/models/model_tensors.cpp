@@ -9,11 +9,12 @@
 namespace muster::models {
 namespace {
 
-/// Initial value of element `index` of the tensor with this number.
-double initial_element(const Tensor& tensor, std::uint64_t seed, std::size_t number, std::size_t index) {
+/// Initial value of element `index` of the tensor.
+double initial_element(const Tensor& tensor, std::uint64_t seed, std::size_t index) {
   if (tensor.initial_spread <= 0) return tensor.initial_value;
-  if (tensor.distribution == Distribution::normal) return tensor.initial_spread * normal(seed, number, index);
-  const auto bits = static_cast<double>(uniform_bits(seed, number, index) >> 11);
+  if (tensor.distribution == Distribution::normal)
+    return tensor.initial_spread * normal(seed, tensor.number, index);
+  const auto bits = static_cast<double>(uniform_bits(seed, tensor.number, index) >> 11);
   return tensor.initial_spread * (bits * 0x1p-52 - 1);
 }
 
@@ -43,12 +44,11 @@ template <typename Real>
 void ModelTensors<Real>::initialize(std::uint64_t seed) {
   compute::Arena<Real> elsewhere(memory_.is_host() ? 0 : table_.arena_size);
   Real* const parameters = memory_.is_host() ? parameters_.data() : elsewhere.data();
-  for (std::size_t i = 0; i < table_.tensors.size(); ++i) {
-    const Tensor& tensor = table_.tensors[i];
+  for (const Tensor& tensor : table_.tensors) {
     Real* to = parameters + tensor.offset;
     // Use all CPUs of this rank: the other ranks wait for the initial parameters.
     const auto fill = [&](std::size_t begin, std::size_t end) {
-      for (std::size_t j = begin; j < end; ++j) to[j] = Real(initial_element(tensor, seed, i, j));
+      for (std::size_t j = begin; j < end; ++j) to[j] = Real(initial_element(tensor, seed, j));
     };
     compute::cpu::parallel_for(omp_get_num_procs(), tensor.count, 1, tensor.count, fill);
   }

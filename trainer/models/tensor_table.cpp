@@ -8,12 +8,22 @@
 
 namespace muster::models {
 
+std::vector<std::size_t> TensorTable::trained_ends() const {
+  std::vector<std::size_t> ends;
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.is_trained) break;
+    if (tensor.offset > 0) ends.push_back(tensor.offset);
+  }
+  if (trained_size > 0) ends.push_back(trained_size);
+  return ends;
+}
+
 void TableBuilder::add(std::string name, std::vector<std::int64_t> shape, bool decay, double deviation,
                        double value, Distribution distribution) {
   std::size_t count = 1;
   for (const auto extent : shape) count *= static_cast<std::size_t>(extent);
-  table_.tensors.push_back(
-      {std::move(name), std::move(shape), table_.arena_size, count, decay, deviation, value, distribution});
+  table_.tensors.push_back({std::move(name), std::move(shape), table_.arena_size, count,
+                            table_.tensors.size(), decay, deviation, value, distribution});
   // Offsets must be equal for float and double: round for the smaller type.
   table_.arena_size += compute::aligned_count<float>(count);
   table_.parameter_count += count;

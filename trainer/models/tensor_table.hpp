@@ -17,7 +17,8 @@ struct Tensor {
   std::vector<std::int64_t> shape;
   std::size_t offset = 0;  ///< in elements; tensors start on cache lines, the gaps hold zeros
   std::size_t count = 0;
-  bool decay = false;  ///< weight decay applies (matrices and embeddings, not gains and biases)
+  std::size_t number = 0;  ///< in the whole model's table: chooses its random initial elements
+  bool decay = false;      ///< weight decay applies (matrices and embeddings, not gains and biases)
   /// Standard deviation of the initial elements, or the bound of their size for a uniform distribution; 0:
   /// every element is initial_value.
   double initial_spread = 0;
@@ -34,6 +35,9 @@ struct TensorTable {
   std::size_t arena_size = 0;       ///< elements with gaps
   std::size_t trained_size = 0;     ///< elements with gaps before the statistics, which come last
   std::size_t parameter_count = 0;  ///< trained elements without gaps
+
+  /// Where each trained tensor ends, with the gap behind it.
+  std::vector<std::size_t> trained_ends() const;
 };
 
 /// Builds a table of tensors, one after the other in the arena.

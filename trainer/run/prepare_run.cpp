@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <functional>
+#include <map>
 
 #include "compute/cpu/cpu_compute.hpp"
 #include "compute/cuda/open_device.hpp"
@@ -47,6 +48,15 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
           .sync_batch_norm = options.sync_batch_norm};
 }
 
+pipeline::Settings pipeline_settings(const Options& options) {
+  static const std::map<std::string, pipeline::Balance> balances{
+      {"flops", pipeline::Balance::flops},
+      {"parameters", pipeline::Balance::parameters},
+      {"memory", pipeline::Balance::memory}};
+  return {*pipeline::parse_schedule_kind(options.pipeline_schedule), options.stages, options.micro_batches,
+          options.virtual_stages, balances.at(options.balance)};
+}
+
 StrategySettings strategy_settings(const Options& options, Job& job) {
   StrategySettings settings(replica_settings(options, job.on_gpu()));
   if (options.strategy == "central-storage") {
@@ -60,6 +70,8 @@ StrategySettings strategy_settings(const Options& options, Job& job) {
     settings.local_sgd = {
         options.sync_every,
         {options.outer_optimizer == "nesterov", options.outer_learning_rate, options.outer_momentum}};
+  } else if (options.strategy == "pipeline") {
+    settings.pipeline = pipeline_settings(options);
   }
   return settings;
 }
@@ -106,7 +118,7 @@ std::unique_ptr<Workload> open_data(Options options, const Job& job, const weigh
                   fmt::format("--servers {} leaves no worker among {}: start more ranks, or fewer servers",
                               options.servers, plural(ranks, "rank")));
     }
-    if (options.batch < ranks) {
+    if (options.batch < ranks && options.strategy != "pipeline") {
       throw Error(ErrorCode::usage, fmt::format("--batch {} is less than one sample for each of {} ranks",
                                                 options.batch, ranks));
     }
@@ -267,6 +279,7 @@ RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, Col
     if (!options.init_from.empty()) weights = weights::open_weights(options.init_from);
   });
   parts.workload = open_data(options, job, weights.get(), errors);
+  errors.run_on_all([&] { check_strategy(settings, *parts.workload, job.size()); });
   errors.run_on_rank0([&] { output.open(); });
   check_same_on_all_ranks(options, *parts.workload, errors);
   const FreeMemory free = check_memory(options, *parts.workload, settings, job, gpu, errors);
@@ -279,6 +292,7 @@ RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, Col
   parts.state = initial_state(options, job, parts, weights.get());
   parts.facts = run_facts(options, job, parts, settings);
   parts.facts.free_bytes = free.bytes;
+  parts.strategy_text = describe_strategy(settings, *parts.workload, job.size());
   parts.memory_limit = free.where;
   parts.facts.ranks = gather_ranks(options, job, errors, measure);
   for (const RankInfo& rank : parts.facts.ranks) parts.facts.peak_flops += rank.peak_flops;
@@ -313,6 +327,7 @@ void print_run_info(const Options& options, const Job& job, const RunParts& part
     fmt::print("parameter-server: {}, {}, staleness {}\n", plural(options.servers, "server"),
                plural(facts.world_size - options.servers, "worker"), options.staleness);
   }
+  fmt::print("{}", parts.strategy_text);
   print_memory_estimate(parts);
   fmt::print("data {}, {}\n", facts.data, parts.workload->data_line());
   for (const std::string& note :

@@ -23,6 +23,7 @@ struct RunParts {
   std::unique_ptr<Strategy> strategy;  ///< on rank 0 with the initial parameters
   TrainingState state;                 ///< with this run's settings, at step 0
   Summary facts;                       ///< the values that do not change during the run
+  std::string strategy_text;           ///< describe_strategy()
   std::string memory_limit;            ///< FreeMemory::where, for facts.free_bytes
 };
 

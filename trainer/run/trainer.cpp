@@ -298,6 +298,7 @@ void Trainer::record(Progress& progress, const StepResult& result, double learni
   record.communicated_bytes = result.gradient_bytes + result.gathered_bytes;
   record.synchronized = result.synchronized;
   if (result.synchronized) progress.note(recorder_->describe_synchronizations());
+  if (result.idle_share) progress.note(fmt::format("idle {:.1f}%", 100 * *result.idle_share));
   record.seconds = progress.step(step, result.loss, tokens, result.exposed, result.done);
   record.mfu = progress.throughput().mfu(record.tokens_per_second());
   recorder_->step(record);

@@ -23,6 +23,10 @@ std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings, const 
     return std::make_unique<ParameterServerTraining>(*settings.parameter_server, settings.replica, workload,
                                                      compute, std::move(host));
   }
+  if (settings.pipeline) {
+    return std::make_unique<Pipeline>(*settings.pipeline, settings.replica, workload, compute,
+                                      std::move(host));
+  }
   return std::make_unique<Replica>(settings.replica, workload, compute, std::move(world), std::move(host));
 }
 
@@ -30,6 +34,15 @@ template std::unique_ptr<Strategy> make_strategy(const StrategySettings&, const 
                                                  compute::Compute<float>&, Communicator, Communicator);
 template std::unique_ptr<Strategy> make_strategy(const StrategySettings&, const Workload&,
                                                  compute::Compute<bfloat16>&, Communicator, Communicator);
+
+void check_strategy(const StrategySettings& settings, const Workload& workload, int ranks) {
+  if (settings.pipeline) pipeline::check_plan(*settings.pipeline, settings.replica, workload, ranks);
+}
+
+std::string describe_strategy(const StrategySettings& settings, const Workload& workload, int ranks) {
+  return settings.pipeline ? pipeline::describe_plan(*settings.pipeline, settings.replica, workload, ranks)
+                           : "";
+}
 
 MemorySegments estimate_memory(const Workload& workload, const StrategySettings& settings, int rank,
                                int ranks) {
@@ -40,6 +53,8 @@ MemorySegments estimate_memory(const Workload& workload, const StrategySettings&
   if (settings.parameter_server)
     return ParameterServerTraining::estimate_memory(workload, *settings.parameter_server, settings.replica,
                                                     rank, ranks);
+  if (settings.pipeline)
+    return pipeline::estimate_memory(*settings.pipeline, settings.replica, workload, rank, ranks);
   return estimate_memory(workload, settings.replica, rank, ranks);
 }
 

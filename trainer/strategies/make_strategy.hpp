@@ -9,6 +9,7 @@
 #include "strategies/data_parallel/replica.hpp"
 #include "strategies/local_sgd/local_sgd.hpp"
 #include "strategies/parameter_server/parameter_server_training.hpp"
+#include "strategies/pipeline/pipeline.hpp"
 #include "training/strategy.hpp"
 
 namespace muster {
@@ -22,6 +23,7 @@ struct StrategySettings {
   std::optional<LocalSgd::Settings> local_sgd{};
   std::optional<CentralStorage::Settings> central_storage{};
   std::optional<ParameterServerTraining::Settings> parameter_server{};
+  std::optional<pipeline::Settings> pipeline{};
 };
 
 /// Builds the strategy on `compute`. Collective. The workload and the compute must outlive it. `world`
@@ -30,6 +32,13 @@ template <typename Real>
 std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings, const Workload& workload,
                                         compute::Compute<Real>& compute, Communicator world,
                                         Communicator host);
+
+/// Checks what the strategy needs of the model and of the number of ranks.
+/// @throws muster::Error(ErrorCode::usage)
+void check_strategy(const StrategySettings& settings, const Workload& workload, int ranks);
+
+/// Lines about how the strategy divides the training, to be printed at the start; maybe none.
+std::string describe_strategy(const StrategySettings& settings, const Workload& workload, int ranks);
 
 /// The memory that `rank` of `ranks` allocates for training, computed before it allocates.
 MemorySegments estimate_memory(const Workload& workload, const StrategySettings& settings, int rank,

@@ -31,7 +31,9 @@ struct StepResult {
   double communication = 0;        ///< seconds in which gradients or parameters were communicated
   std::size_t gradient_bytes = 0;  ///< reduced in this step; of parameters, when these are averaged
   std::size_t gathered_bytes = 0;  ///< of parameters, the parts of all ranks
-  bool synchronized = false;       ///< the ranks' parameters were averaged after this step
+  /// Of a pipeline, on rank 0: the mean share of the step in which a rank computed nothing.
+  std::optional<double> idle_share;
+  bool synchronized = false;  ///< the ranks' parameters were averaged after this step
   /// When this rank had done the step, if its result was ready later than that.
   std::optional<std::chrono::steady_clock::time_point> done;
 };

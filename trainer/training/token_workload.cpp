@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "models/model_memory.hpp"
@@ -12,6 +13,18 @@
 
 namespace muster {
 namespace {
+
+/// Copies samples [first, first + count) and their targets, each [count, context]. `window`: of context + 1.
+void copy_windows(const data::Corpus& corpus, const data::SampleWindows& windows,
+                  const models::GptConfig& config, std::uint64_t first, std::uint64_t count,
+                  std::vector<compute::Token>& window, compute::Token* tokens, compute::Token* targets) {
+  const auto context = static_cast<std::size_t>(config.context);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    corpus.training().copy(windows.start(first + i), context + 1, config.vocabulary, window.data());
+    std::copy_n(window.data(), context, tokens + i * context);
+    std::copy_n(window.data() + 1, context, targets + i * context);
+  }
+}
 
 template <typename Real>
 class TokenModel final : public Model {
@@ -31,14 +44,8 @@ class TokenModel final : public Model {
   }
 
   void load_samples(std::uint64_t first, std::uint64_t count) override {
-    const auto context = static_cast<std::size_t>(gpt_.config().context);
     count_ = count;
-    for (std::uint64_t i = 0; i < count; ++i) {
-      corpus_.training().copy(windows_.start(first + i), context + 1, gpt_.config().vocabulary,
-                              window_.data());
-      std::copy_n(window_.data(), context, tokens_.data() + i * context);
-      std::copy_n(window_.data() + 1, context, targets_.data() + i * context);
-    }
+    copy_windows(corpus_, windows_, gpt_.config(), first, count, window_, tokens_.data(), targets_.data());
   }
 
   void gradients(float gradient_scale, const Ready& ready) override {
@@ -57,6 +64,103 @@ class TokenModel final : public Model {
   models::Gpt<Real> gpt_;
   std::uint64_t count_ = 0;
   std::vector<compute::Token> window_, tokens_, targets_;  ///< the last two: [max_samples, context]
+};
+
+template <typename Real>
+class TokenStage final : public StageModel {
+ public:
+  TokenStage(const models::GptConfig& config, const data::Corpus& corpus, const data::SampleWindows& windows,
+             compute::Compute<Real>& compute, const StageSettings& settings, bool recompute)
+      : corpus_(corpus),
+        windows_(windows),
+        reads_samples_(settings.layers.has_embeddings() || settings.layers.has_output(config)),
+        gpt_(config, {settings.layers, settings.slots}, static_cast<int>(settings.max_samples), compute,
+             settings.extra, recompute),
+        window_(static_cast<std::size_t>(config.context) + 1),
+        slots_(static_cast<std::size_t>(settings.slots)) {
+    const std::size_t count = settings.max_samples * static_cast<std::size_t>(config.context);
+    for (Slot& slot : slots_) slot.tokens.resize(count), slot.targets.resize(count);
+  }
+
+  models::ModelTensors<float>& tensors() noexcept override { return gpt_.tensors(); }
+  std::size_t bytes() const noexcept override {
+    return gpt_.bytes() +
+           (window_.size() + slots_.size() * 2 * slots_.front().tokens.size()) * sizeof(compute::Token);
+  }
+
+  void load_samples(int number, std::uint64_t first, std::uint64_t count) override {
+    Slot& slot = at(number);
+    slot.batch = static_cast<int>(count);
+    slot.length = gpt_.config().context;
+    if (!reads_samples_) return;
+    copy_windows(corpus_, windows_, gpt_.config(), first, count, window_, slot.tokens.data(),
+                 slot.targets.data());
+  }
+
+  std::span<std::byte> input(int slot) override { return exchanged(slot, gpt_.input(slot)); }
+  std::span<std::byte> output(int slot) override { return exchanged(slot, gpt_.output(slot)); }
+  std::span<std::byte> gradient(int slot) override { return exchanged(slot, gpt_.gradient(slot)); }
+  void forward(int number) override {
+    const Slot& slot = at(number);
+    gpt_.forward(number, slot.tokens.data(), slot.batch, slot.length);
+  }
+  void backward(int number, float gradient_scale, const Model::Ready& ready) override {
+    const Slot& slot = at(number);
+    gpt_.backward(number, slot.tokens.data(), slot.targets.data(), slot.batch, slot.length, gradient_scale,
+                  ready);
+  }
+
+  void begin_validation(int rank, int ranks, bool fixed) override {
+    const auto max_batch = static_cast<std::uint64_t>(gpt_.max_batch());
+    held_out_.emplace(corpus_.held_out_with_lead().size(), static_cast<std::uint64_t>(gpt_.config().context),
+                      max_batch, rank, ranks, fixed ? max_batch : 1);
+  }
+  bool next_held_out(int number) override {
+    const auto next = held_out_->next();
+    if (!next) return false;
+    Slot& slot = at(number);
+    slot.first = next->first;
+    slot.batch = next->batch;
+    slot.length = next->length;
+    return true;
+  }
+  void load_held_out(int number) override {
+    if (!reads_samples_) return;
+    Slot& slot = at(number);
+    const std::size_t count = slot.predictions();
+    std::vector<compute::Token> part(count + 1);
+    corpus_.held_out_with_lead().copy(slot.first, part.size(), gpt_.config().vocabulary, part.data());
+    std::copy_n(part.data(), count, slot.tokens.data());
+    std::copy_n(part.data() + 1, count, slot.targets.data());
+  }
+  Average held_out_loss(int number) override {
+    const Slot& slot = at(number);
+    const double loss = gpt_.output_loss(number, slot.targets.data(), slot.batch, slot.length);
+    return {round_for_exact_sum(loss), static_cast<double>(slot.predictions())};
+  }
+
+ private:
+  struct Slot {
+    std::vector<compute::Token> tokens, targets;  ///< [batch, length]
+    std::uint64_t first = 0;                      ///< held-out token
+    int batch = 0, length = 0;
+    std::size_t predictions() const {
+      return static_cast<std::size_t>(batch) * static_cast<std::size_t>(length);
+    }
+  };
+  Slot& at(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
+  std::span<std::byte> exchanged(int slot, Real* values) {
+    const std::size_t count = at(slot).predictions() * static_cast<std::size_t>(gpt_.config().width);
+    return std::as_writable_bytes(std::span(values, count));
+  }
+
+  const data::Corpus& corpus_;
+  const data::SampleWindows& windows_;
+  bool reads_samples_;
+  models::Gpt<Real> gpt_;
+  std::vector<compute::Token> window_;
+  std::vector<Slot> slots_;
+  std::optional<HeldOutBatches> held_out_;
 };
 
 }  // namespace
@@ -104,6 +208,30 @@ std::unique_ptr<Model> TokenWorkload::build(compute::Compute<bfloat16>& compute,
                                             std::size_t extra) const {
   return std::make_unique<TokenModel<bfloat16>>(config_, corpus_, windows_, compute, max_samples, extra,
                                                 recompute_);
+}
+
+StageTable TokenWorkload::stage_table(const models::LayerRange& layers) const {
+  return {models::gpt_tensors(config_, layers), models::first_tensor(config_, layers),
+          layers.has_copied_table(config_)};
+}
+
+MemorySegments TokenWorkload::stage_memory(const StageSettings& settings, std::size_t real_bytes) const {
+  MemorySegments segments = models::gpt_memory(config_, {settings.layers, settings.slots},
+                                               settings.max_samples, real_bytes, settings.extra, recompute_);
+  const auto context = static_cast<std::uint64_t>(config_.context);
+  const auto samples = static_cast<std::uint64_t>(settings.slots) * settings.max_samples;
+  segments.push_back({"samples", (2 * samples * context + context + 1) * sizeof(compute::Token)});
+  return segments;
+}
+
+std::unique_ptr<StageModel> TokenWorkload::build_stage(compute::Compute<float>& compute,
+                                                       const StageSettings& settings) const {
+  return std::make_unique<TokenStage<float>>(config_, corpus_, windows_, compute, settings, recompute_);
+}
+
+std::unique_ptr<StageModel> TokenWorkload::build_stage(compute::Compute<bfloat16>& compute,
+                                                       const StageSettings& settings) const {
+  return std::make_unique<TokenStage<bfloat16>>(config_, corpus_, windows_, compute, settings, recompute_);
 }
 
 }  // namespace muster

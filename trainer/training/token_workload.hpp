@@ -36,6 +36,17 @@ class TokenWorkload final : public Workload {
   std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
                                std::size_t extra) const override;
 
+  int layers() const noexcept override { return config_.layers; }
+  StageTable stage_table(const models::LayerRange& layers) const override;
+  double stage_flops(const models::LayerRange& layers) const override {
+    return models::gpt_flops_per_token(config_, layers) * config_.context;
+  }
+  MemorySegments stage_memory(const StageSettings& settings, std::size_t real_bytes) const override;
+  std::unique_ptr<StageModel> build_stage(compute::Compute<float>& compute,
+                                          const StageSettings& settings) const override;
+  std::unique_ptr<StageModel> build_stage(compute::Compute<bfloat16>& compute,
+                                          const StageSettings& settings) const override;
+
  private:
   models::GptConfig config_;
   data::Corpus corpus_;

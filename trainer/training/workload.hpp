@@ -9,6 +9,7 @@
 #include "config/options.hpp"
 #include "models/memory_segment.hpp"
 #include "training/model.hpp"
+#include "training/stage_model.hpp"
 
 namespace muster {
 
@@ -47,6 +48,19 @@ class Workload {
                                        std::size_t extra) const = 0;
   virtual std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
                                        std::size_t extra) const = 0;
+
+  /// Layers that a pipeline can divide; 0: the model cannot be divided, and the functions below throw
+  /// Error(ErrorCode::usage).
+  virtual int layers() const noexcept { return 0; }
+  virtual StageTable stage_table(const models::LayerRange& layers) const;
+  /// Floating-point operations to train the stage on one sample.
+  virtual double stage_flops(const models::LayerRange& layers) const;
+  /// The exact memory that build_stage() allocates.
+  virtual MemorySegments stage_memory(const StageSettings& settings, std::size_t real_bytes) const;
+  virtual std::unique_ptr<StageModel> build_stage(compute::Compute<float>& compute,
+                                                  const StageSettings& settings) const;
+  virtual std::unique_ptr<StageModel> build_stage(compute::Compute<bfloat16>& compute,
+                                                  const StageSettings& settings) const;
 };
 
 /// Opens --data for --model.

@@ -263,10 +263,10 @@ void CudaCompute::enqueue_squares(const float* x, std::size_t count) {
               static_cast<const double*>(squares_.data()), 0, &state->squares);
 }
 
-std::optional<double> CudaCompute::decide(const float* slots, const float* gradients, std::size_t count,
-                                          double clip) {
+std::optional<double> CudaCompute::decide(const float* slots, const float* gradients,
+                                          std::span<const std::size_t> ends, double clip) {
   StepState* const state = device_state();
-  enqueue_squares(gradients, count);
+  enqueue_squares(gradients, ends.empty() ? 0 : ends.back());
   gpu_.launch(Kernel::decide, {1}, 32, 0, static_cast<const double*>(&state->squares), slots,
               static_cast<float>(clip), state->slots, &state->decision);
   const OutcomeBuffer& buffer = outcome_buffers_[steps_begun_ % 2];

@@ -89,7 +89,7 @@ class CudaCompute final : public Compute<bfloat16> {
   void accumulate(const float* x, float* sum, std::size_t count, bool first) override;
   void check_finite(const float* gradient, std::size_t count) override;
   void end_chunk(std::size_t chunk, double scale, bool stop, bool failed, float* slots) override;
-  std::optional<double> decide(const float* slots, const float* gradients, std::size_t count,
+  std::optional<double> decide(const float* slots, const float* gradients, std::span<const std::size_t> ends,
                                double clip) override;
   void end_step() override;
   Stream outcome_stream() override;

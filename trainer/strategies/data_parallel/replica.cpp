@@ -209,7 +209,7 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
   for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, flags, step);
   reducer_->finish(compute_.stream());
   const auto gradients = model_->tensors().gradients();
-  const auto norm = compute_.decide(reducer_->gradient(0).data(), gradients.data(), table().trained_size,
+  const auto norm = compute_.decide(reducer_->gradient(0).data(), gradients.data(), table().trained_ends(),
                                     settings_.optimizer.clip);
   if (norm) {
     optimizer_.update(model_->tensors().parameters(), gradients, *norm, learning_rate, number,

@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# pipeline_on_ranks.sh MPIRUN MUSTER_TRAIN: runs of --strategy=pipeline on several ranks. With --deterministic it writes the bits of
+# data parallelism, and each goes on from the other's checkpoint. What ranks, layers and micro-batches do not allow is refused in
+# one line. A lost rank ends the others with one line.
+set -eu
+mpirun=$1 train=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+i=0
+while [ $i -lt 100 ]; do
+  echo "line $i of a text that is long enough to learn something from"
+  i=$((i + 1))
+done > "$folder/text"
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+run() {  # run RANKS OPTIONS…
+  ranks=$1
+  shift
+  timeout 100 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" --data "$folder/text" --layers 4 --heads 2 --width 16 --context 12 --batch 8 \
+    --warmup 2 --schedule constant --threads 1 --device cpu --no-mfu --no-tensorboard "$@"
+}
+last=checkpoints/step-00000006/tensors.safetensors
+
+run 1 --deterministic --steps 6 --output "$folder/whole" > "$folder/log"
+run 4 --deterministic --strategy pipeline --stages 2 --steps 3 --output "$folder/parts" > "$folder/log"
+grep -q '^pipeline: 2 pipelines of 2 ranks, 1f1b, 4 micro-batches; idle share of equal stages 20.0%' "$folder/log" || fail "no line about the pipeline"
+grep -q '^ *1 *2-3 *3 .* 1 of 4 ' "$folder/log" || fail "no line about the second stage"
+grep -q 'step 3/3 .* idle [0-9.]*%' "$folder/log" || fail "no measured idle share"
+run 1 --deterministic --steps 4 --output "$folder/parts" > "$folder/log"
+grep -q 'resuming .*step-00000003' "$folder/log" || fail "data parallelism did not go on from step 3"
+run 2 --deterministic --strategy pipeline --pipeline-schedule interleaved-1f1b --virtual-stages 2 --steps 6 --output "$folder/parts" > "$folder/log"
+grep -q 'resuming .*step-00000004' "$folder/log" || fail "the pipeline did not go on from step 4"
+cmp "$folder/whole/$last" "$folder/parts/$last" || fail "a pipeline has other bits than data parallelism"
+
+# refused RANKS TEXT OPTIONS…: one line, and exit code 64.
+refused() {
+  ranks=$1 expected=$2
+  shift 2
+  code=0
+  run "$ranks" --strategy pipeline --output "$folder/refused" --steps 2 "$@" > "$folder/log" 2> "$folder/err" || code=$?
+  [ $code -eq 64 ] || fail "$* on $ranks ranks ended with $code: $(cat "$folder/err")"
+  [ "$(grep -c '^muster-train: ' "$folder/err")" -eq 1 ] || fail "not one line: $(cat "$folder/err")"
+  grep -q -e "$expected" "$folder/err" || fail "another line than '$expected': $(cat "$folder/err")"
+}
+refused 3 '3 ranks are no multiple of --stages 2' --stages 2
+refused 5 '4 layers for 5 stages'
+refused 2 '1f1b needs at least as many micro-batches as stages, and 1 is fewer than 2' --micro-batches 1
+refused 1 'one stage is no pipeline'
+
+# A lost rank.
+run 4 --strategy pipeline --stages 2 --steps 1000000 --eval-every 0 --checkpoint-every 0 --output "$folder/lost" > "$folder/lost.log" 2>&1 &
+started=$!
+i=0
+until grep -qs '"state":"running"' "$folder/lost/status.json" || [ $i -eq 600 ]; do
+  sleep 0.1
+  i=$((i + 1))
+done
+kill -9 "$(pgrep -f "^$train .*--output $folder/lost\$" | sed -n 3p)"
+code=0
+wait $started || code=$?
+[ $code -ne 0 ] || fail "ranks without one of them ended with 0"
+[ "$(grep -c '^muster: rank [0-9] (host .*), pid [0-9]*, was killed by signal 9 (Killed), while running' "$folder/lost.log")" -eq 1 ] ||
+  fail "not exactly one line about a lost rank: $(cat "$folder/lost.log")"

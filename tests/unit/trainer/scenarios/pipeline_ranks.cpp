@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipelines on up to eight ranks. In the deterministic mode they have the bits of data parallelism on one
+// rank, for every schedule and any number of stages, pipelines and micro-batches; a run goes on from a
+// checkpoint of either strategy with the same bits. Otherwise they train the same up to rounding.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "strategies/make_strategy.hpp"
+#include "temporary_folder.hpp"
+#include "trainer/models/model_fixture.hpp"
+#include "training/collective_errors.hpp"
+
+using namespace muster;
+using pipeline::ScheduleKind;
+
+namespace {
+
+constexpr int batch = 8, steps = 4;
+constexpr double rate = 1e-2;
+
+int failures = 0;
+void require(bool fine, const Communicator& world, const std::string& what) {
+  if (fine) return;
+  ++failures;
+  std::fprintf(stderr, "FAILED on rank %d of %d: %s\n", world.rank(), world.size(), what.c_str());
+}
+
+/// The tensors of a checkpoint, on rank 0.
+struct FullState {
+  std::vector<float> parameters, moment1, moment2;
+  TrainingTensors tensors() { return {parameters, moment1, moment2, {}}; }
+  bool operator==(const FullState&) const = default;
+};
+
+/// What a course leaves, on rank 0.
+struct Result {
+  FullState saved, end;
+  std::vector<double> losses, norms;
+  Validation validation;
+  bool same_bits(const Result& other) const {
+    return end == other.end && losses == other.losses && norms == other.norms &&
+           validation.loss.sum == other.validation.loss.sum &&
+           validation.loss.weight == other.validation.loss.weight;
+  }
+};
+
+StrategySettings training(int chunk) {
+  OptimizerSettings optimizer;
+  optimizer.clip = 0.5;
+  return StrategySettings({optimizer, batch, 3, chunk});
+}
+
+StrategySettings pipelined(StrategySettings of, ScheduleKind schedule, int stages, int micro_batches = 0) {
+  of.pipeline = {schedule, stages, micro_batches, schedule == ScheduleKind::interleaved_1f1b ? 2 : 1};
+  return of;
+}
+
+/// Trains from the beginning, or from `from`'s state after two steps. The state after two steps is saved.
+template <typename Real = float>
+Result train(Communicator world, const Workload& workload, StrategySettings settings,
+             const Result* from = nullptr) {
+  settings.replica.real_bytes = sizeof(Real);
+  check_strategy(settings, workload, world.size());
+  auto compute = test_compute<Real>();
+  const auto strategy = make_strategy(settings, workload, compute, world, world);
+  if (auto* of = dynamic_cast<Pipeline*>(strategy.get())) {
+    std::uint64_t bytes = 0;
+    for (const MemorySegment& segment : estimate_memory(workload, settings, world.rank(), world.size()))
+      if (segment.name != "copy for checkpoints" && segment.name != "sums of chunks") bytes += segment.bytes;
+    require(of->bytes() == bytes, world, "the memory is as estimated");
+  }
+  Result result;
+  const auto save = [&](FullState& state) {
+    require(CollectiveErrors(world).differing_ranks(strategy->parameter_hash()).empty(), world,
+            "all ranks have the same hash");
+    const std::size_t size = world.rank() == 0 ? strategy->table().arena_size : 0;
+    for (auto* arena : {&state.parameters, &state.moment1, &state.moment2}) arena->resize(size);
+    strategy->gather_state(state.tensors());
+  };
+  if (from != nullptr) {
+    result.saved = from->saved;
+    strategy->scatter_state(result.saved.tensors());
+  } else {
+    if (world.rank() == 0) strategy->initialize();
+    strategy->broadcast();
+  }
+  for (int step = from != nullptr ? 2 : 0; step < steps; ++step) {
+    if (step == 2) save(result.saved);
+    strategy->begin_step(step, step * batch, rate, {});
+    const StepResult done = strategy->end_step();
+    require(done.finite && !done.any_stop && !done.any_failed, world, "a step is finite");
+    result.losses.push_back(done.loss);
+    result.norms.push_back(done.gradient_norm);
+  }
+  save(result.end);
+  result.validation = strategy->validate_share();
+  strategy->all_reduce_validation(result.validation);
+  return result;
+}
+
+struct Shape {
+  ScheduleKind schedule;
+  int stages, replicas, chunk;
+};
+
+std::string text(const Shape& shape) {
+  return std::string(to_string(shape.schedule)) + ", " + std::to_string(shape.stages) + " stages, " +
+         std::to_string(shape.replicas) + " pipelines, chunks of " + std::to_string(shape.chunk);
+}
+
+void test_same_bits(const Communicator& world, const Workload& workload) {
+  const Communicator self = world.split(world.rank());
+  const Result expected[] = {train(self, workload, training(1)), train(self, workload, training(2))};
+  const Shape shapes[] = {{ScheduleKind::gpipe, 2, 1, 1},       {ScheduleKind::gpipe, 4, 2, 2},
+                          {ScheduleKind::one_f_one_b, 2, 1, 2}, {ScheduleKind::one_f_one_b, 2, 2, 1},
+                          {ScheduleKind::one_f_one_b, 4, 1, 1}, {ScheduleKind::one_f_one_b, 4, 2, 1},
+                          {ScheduleKind::one_f_one_b, 2, 2, 2}, {ScheduleKind::interleaved_1f1b, 2, 1, 1},
+                          {ScheduleKind::gpipe, 4, 1, 2},       {ScheduleKind::interleaved_1f1b, 2, 2, 1}};
+  for (const Shape& shape : shapes) {
+    const int ranks = shape.stages * shape.replicas;
+    const Communicator some = world.split(world.rank() < ranks ? 0 : 1);
+    if (world.rank() >= ranks) continue;
+    StrategySettings settings = pipelined(training(shape.chunk), shape.schedule, shape.stages);
+    settings.replica.shard_optimizer = shape.chunk == 1;
+    const Result& whole = expected[shape.chunk - 1];
+    const Result found = train(some, workload, settings);
+    require(some.rank() != 0 || found.same_bits(whole), some, text(shape) + ": the bits of one process");
+    const Result resumed = train(some, workload, settings, &whole);
+    require(some.rank() != 0 || resumed.end == whole.end, some, text(shape) + ": resumes data parallelism");
+    if (some.rank() != 0) continue;
+    require(train(self, workload, training(shape.chunk), &found).end == whole.end, some,
+            text(shape) + ": data parallelism resumes it");
+  }
+}
+
+/// Other models, and bfloat16.
+template <typename Real>
+void test_models(const Communicator& world, const Workload& workload) {
+  const Communicator self = world.split(world.rank()), four = world.split(world.rank() / 4);
+  if (world.rank() >= 4) return;
+  const Result whole = train<Real>(self, workload, training(2));
+  const Result found = train<Real>(four, workload, pipelined(training(2), ScheduleKind::one_f_one_b, 2));
+  require(four.rank() != 0 || found.same_bits(whole), four,
+          workload.model_line() + ": the bits of one process");
+}
+
+void test_rounding(const Communicator& world, const Workload& workload) {
+  const Communicator self = world.split(world.rank()), four = world.split(world.rank() / 4);
+  if (world.rank() >= 4) return;
+  const Result whole = train(self, workload, training(0));
+  for (const ScheduleKind kind :
+       {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved_1f1b}) {
+    const Result found = train(four, workload, pipelined(training(0), kind, 2, 2));
+    if (four.rank() != 0) continue;
+    for (std::size_t i = 0; i < found.losses.size(); ++i) {
+      require(std::abs(found.losses[i] - whole.losses[i]) < 1e-5, four, "losses up to rounding");
+      require(std::abs(found.norms[i] - whole.norms[i]) < 1e-4 * whole.norms[i], four,
+              "norms up to rounding");
+    }
+    require(std::abs(found.validation.loss.value() - whole.validation.loss.value()) < 1e-5, four,
+            "validation up to rounding");
+  }
+}
+
+}  // namespace
+
+int main() {
+  const TemporaryFolder folder;
+  std::string words;
+  for (int i = 0; i < 20; ++i) words += "the quick brown fox jumps over the lazy dog; ";
+  write_file(folder / "text", words);
+  Options options;
+  options.data = (folder / "text").string();
+  options.model = {4, 2, 16, 8, 128};
+  const auto gpt = read_workload(options);
+  options.recompute = true;
+  options.model.llama = models::LlamaConfig{1, 24, 10000, 1e-5, false};
+  const auto llama = read_workload(options);
+  options.model.llama->tied_output = true;
+  const auto tied = read_workload(options);
+  Job job = Job::join({.device = Device::cpu});
+  if (job.size() != 8) return 2;
+  const Communicator world = job.host_world();
+  test_same_bits(world, *gpt);
+  test_models<float>(world, *llama);
+  test_models<float>(world, *tied);
+  test_models<bfloat16>(world, *gpt);
+  test_rounding(world, *gpt);
+  job.leave();
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strategies/pipeline/pipeline.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "files/hash.hpp"
+
+namespace muster {
+
+template <typename Real>
+Pipeline::Pipeline(const pipeline::Settings& settings, const Replica::Settings& training,
+                   const Workload& workload, compute::Compute<Real>& compute, Communicator host)
+    : plan_(pipeline::make_plan(settings, training, workload, host.rank(), host.size())),
+      training_(training),
+      table_(workload.table()),
+      predictions_per_sample_(workload.predictions_per_sample()),
+      host_(host),
+      pipeline_(host.split(plan_.replica, plan_.rank)),
+      compute_(compute),
+      links_(host, plan_) {
+  compute.set_label_smoothing(training.label_smoothing);
+  for (const models::LayerRange& layers : plan_.stages) tables_.push_back(workload.stage_table(layers));
+  std::map<int, StageModel*> models;
+  for (const int number : plan_.local_stages()) {
+    stages_.push_back(std::make_unique<pipeline::Stage>(number, plan_, training_, workload, compute,
+                                                        host.split(plan_.rank, plan_.replica), links_));
+    models[number] = &stages_.back()->model();
+  }
+  runner_.emplace(plan_, std::move(models), links_);
+}
+
+template Pipeline::Pipeline(const pipeline::Settings&, const Replica::Settings&, const Workload&,
+                            compute::Compute<float>&, Communicator);
+template Pipeline::Pipeline(const pipeline::Settings&, const Replica::Settings&, const Workload&,
+                            compute::Compute<bfloat16>&, Communicator);
+
+pipeline::Stage& Pipeline::stage(int number) {
+  return *stages_[static_cast<std::size_t>(number / plan_.shape.ranks)];
+}
+
+std::size_t Pipeline::bytes() noexcept {
+  std::size_t bytes = 0;
+  for (const auto& stage : stages_) bytes += stage->bytes();
+  return bytes;
+}
+
+Share Pipeline::samples_of(int micro_batch) const {
+  const Share& samples = plan_.micro_batches[static_cast<std::size_t>(micro_batch)];
+  return {first_sample_ + samples.begin, first_sample_ + samples.end};
+}
+
+// The error is sent to all ranks with this step, and its result is dropped then.
+void Pipeline::load(int number, int micro_batch, int slot) {
+  const auto from = std::chrono::steady_clock::now();
+  const Share samples = samples_of(micro_batch);
+  try {
+    stage(number).model().load_samples(slot, samples.begin, samples.count());
+  } catch (const Error& error) {
+    if (!result_->error) result_->error = error;
+  }
+  result_->loading += std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+}
+
+void Pipeline::backward(int number, int micro_batch, int slot, const StepFlags& flags) {
+  const double scale = 1.0 / static_cast<double>(predictions_per_step());
+  const bool is_last = number + 1 == plan_.shape.stages();
+  pipeline::Stage& of = stage(number);
+  if (is_last) compute_.accumulate_loss(micro_batch > 0 && !plan_.reduces_micro_batches);
+  const std::size_t chunks = plan_.reduces_micro_batches ? plan_.micro_batches.size() : 1;
+  const std::size_t local = static_cast<std::size_t>(number / plan_.shape.ranks);
+  of.backward(micro_batch, slot, static_cast<float>(scale), [&](std::span<float> scalars) {
+    compute_.end_chunk(local * chunks + of.chunk_of(micro_batch), is_last ? scale : 0, flags.stop,
+                       flags.failed || result_->error, scalars.data());
+  });
+  if (is_last) compute_.accumulate_loss(false);
+}
+
+void Pipeline::begin_step(std::int64_t step, std::int64_t first_sample, double learning_rate,
+                          const StepFlags& flags) {
+  result_.emplace();
+  first_sample_ = static_cast<std::uint64_t>(first_sample);
+  const std::size_t chunks = plan_.reduces_micro_batches ? plan_.micro_batches.size() : 1;
+  compute_.begin_step(chunks * stages_.size(), 1);
+  runner_->run({[this](int number, int micro_batch, int slot) { load(number, micro_batch, slot); },
+                [&](int number, int micro_batch, int slot) { backward(number, micro_batch, slot, flags); }});
+  for (const auto& of : stages_) {
+    of->finish_reduction();
+    const ReducerStatistics reduced = of->statistics();
+    result_->exposed += reduced.exposed;
+    result_->communication += reduced.communication;
+    result_->gradient_bytes += reduced.bytes;
+  }
+  links_.wait_all_sent();
+  if (const auto norm = decide()) update(*norm, learning_rate, step);
+  compute_.end_step();
+  const double waited = links_.take_waited();
+  result_->exposed += waited;
+  result_->communication += waited;
+  result_->gradient_bytes += links_.take_sent();
+}
+
+// The sums of squares of all tensors, each from the rank that has it, and the scalars of all stages, of which
+// the last one alone has a loss. Zeros are added, so the order of ranks does not matter.
+std::optional<double> Pipeline::decide() {
+  const std::size_t tensors = table_.tensors.size();
+  std::vector<double> sums(tensors + compute::reduced_scalar_count + 1);
+  for (const pipeline::TimedOperation& timed : runner_->timeline()) sums.back() += timed.end - timed.begin;
+  for (const auto& of : stages_) {
+    of->add_squares(std::span(sums).first(tensors));
+    for (std::size_t i = 0; i < compute::reduced_scalar_count; ++i)
+      sums[tensors + i] += static_cast<double>(of->scalars()[i]);
+  }
+  pipeline_.all_reduce(sums, Reduction::sum);
+  std::array<float, compute::reduced_scalar_count> scalars{};
+  std::transform(sums.end() - 1 - static_cast<std::ptrdiff_t>(scalars.size()), sums.end() - 1,
+                 scalars.begin(), [](double sum) { return static_cast<float>(sum); });
+  // The first rank of a pipeline begins first and ends last.
+  if (host_.rank() == 0)
+    result_->idle_share = 1 - sums.back() / (plan_.shape.ranks * runner_->timeline().back().end);
+  return compute_.decide_from_squares(scalars.data(), std::span(sums).first(tensors));
+}
+
+void Pipeline::update(double norm, double learning_rate, std::int64_t step) {
+  for (const auto& of : stages_) result_->gathered_bytes += of->update(norm, learning_rate, step);
+  for (const auto& of : stages_) of->exchange_table();
+}
+
+StepResult Pipeline::end_step() {
+  const compute::StepOutcome outcome = compute_.outcome();
+  result_->loss = outcome.loss;
+  result_->gradient_norm = outcome.gradient_norm;
+  result_->finite = outcome.finite;
+  result_->any_stop = outcome.any_stop;
+  result_->any_failed = outcome.any_failed;
+  find_non_finite(outcome.chunk_is_finite);
+  const StepResult result = *result_;
+  result_.reset();
+  return result;
+}
+
+void Pipeline::find_non_finite(const std::vector<bool>& chunk_is_finite) {
+  const std::size_t chunks = chunk_is_finite.size() / stages_.size();
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    bool is_finite = true;
+    for (std::size_t local = 0; local < stages_.size(); ++local)
+      is_finite = is_finite && chunk_is_finite[local * chunks + chunk];
+    if (is_finite) continue;
+    const int last = static_cast<int>(chunks > 1 ? chunk : plan_.micro_batches.size() - 1);
+    Share& samples = result_->non_finite_samples;
+    if (samples.count() == 0) samples.begin = samples_of(static_cast<int>(chunk)).begin;
+    samples.end = samples_of(last).end;
+  }
+}
+
+Validation Pipeline::validate_share(const Model::ShouldStop& should_stop) {
+  Validation found;
+  std::optional<Error> error;
+  for (const auto& of : stages_)
+    of->model().begin_validation(plan_.replica, plan_.replicas, training_.chunk > 0);
+  const auto load = [&](int number, int slot) {
+    StageModel& model = stage(number).model();
+    if (number == 0 && should_stop()) return false;
+    if (!model.next_held_out(slot)) return false;
+    try {
+      model.load_held_out(slot);
+    } catch (const Error& reason) {
+      error = reason;
+    }
+    return !error;
+  };
+  const auto end = [&](int slot) {
+    const Average loss = stages_.back()->model().held_out_loss(slot);
+    found.loss.sum += loss.sum;
+    found.loss.weight += loss.weight;
+  };
+  runner_->run_forward(load, end);
+  if (error) throw *error;
+  return found;
+}
+
+void Pipeline::all_reduce_validation(Validation& validation) { average_over_ranks(host_, validation); }
+
+std::uint64_t Pipeline::parameter_hash() {
+  std::vector<std::uint64_t> hashes;
+  for (const auto& of : stages_)
+    hashes.push_back(hash_bytes(of->parameters().data(), of->parameters().size_bytes()));
+  std::vector<std::uint64_t> all(hashes.size() * static_cast<std::size_t>(pipeline_.size()));
+  pipeline_.all_gather(hashes, all);
+  return hash_bytes(all.data(), all.size() * sizeof(std::uint64_t));
+}
+
+void Pipeline::initialize(const weights::WeightSource& source) {
+  initial_.emplace(table_.arena_size);
+  source.read(initial_->span());
+}
+
+// Every rank draws its initial parameters itself, which are the same on every machine.
+void Pipeline::broadcast() {
+  std::int32_t has_weights = initial_ ? 1 : 0;
+  host_.broadcast(has_weights, 0);
+  if (has_weights != 0) {
+    compute::Arena<float> zeros(initial_ ? table_.arena_size : 0);  // the moments
+    scatter_state({initial_ ? initial_->span() : std::span<float>{}, zeros.span(), zeros.span()});
+    return initial_.reset();
+  }
+  for (const auto& of : stages_) of->initialize(training_.seed);
+  after_parameters();
+}
+
+void Pipeline::after_parameters() {
+  for (const auto& of : stages_) of->round_parameters();
+  for (const auto& of : stages_) of->exchange_table();
+}
+
+std::vector<Pipeline::StatePart> Pipeline::list_parts(const TrainingTensors& whole, bool of_all_replicas) {
+  const std::array arenas{whole.parameters, whole.moment1, whole.moment2};
+  std::vector<StatePart> parts;
+  for (std::size_t arena = 0; arena <= checkpoint_parts().moments; ++arena) {
+    for (int number = 0; number < plan_.shape.stages(); ++number) {
+      const StageTable& of = tables_[static_cast<std::size_t>(number)];
+      const bool all =
+          arena > 0 && (of_all_replicas || pipeline::shards_optimizer(training_, plan_.replicas));
+      for (int replica = 0; replica < (all ? plan_.replicas : 1); ++replica) {
+        StatePart part{{}, {}, plan_.world_rank(number, replica)};
+        // A stage's trained tensors are one slice of the whole model's.
+        const std::size_t begin = table_.tensors[of.first_tensor].offset, size = of.table.trained_size;
+        const Share share =
+            arena == 0 ? Share{0, size} : pipeline::moment_part(training_, size, replica, plan_.replicas);
+        if (host_.rank() == 0) part.whole = arenas[arena].subspan(begin + share.begin, share.count());
+        if (host_.rank() == part.owner) part.own = stage(number).arena(arena);
+        parts.push_back(part);
+      }
+    }
+  }
+  return parts;
+}
+
+void Pipeline::scatter_state(const TrainingTensors& whole) {
+  for (const StatePart& part : list_parts(whole, true)) {
+    if (host_.rank() == 0 && part.owner == 0)
+      std::copy(part.whole.begin(), part.whole.end(), part.own.begin());
+    else if (host_.rank() == 0)
+      host_.send(part.whole, part.owner);
+    else if (host_.rank() == part.owner)
+      host_.recv(part.own, 0);
+  }
+  for (const auto& of : stages_) of->group().broadcast(of->parameters(), 0);
+  after_parameters();
+}
+
+void Pipeline::gather_state(const TrainingTensors& whole) {
+  for (const StatePart& part : list_parts(whole, false)) {
+    if (host_.rank() == 0 && part.owner == 0)
+      std::copy(part.own.begin(), part.own.end(), part.whole.begin());
+    else if (host_.rank() == 0)
+      host_.recv(part.whole, part.owner);
+    else if (host_.rank() == part.owner)
+      host_.send(part.own, 0);
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "models/gpt_config.hpp"
+#include "models/model_tensors.hpp"
+#include "training/model.hpp"
+
+namespace muster {
+
+/// How one stage of a pipeline is built.
+struct StageSettings {
+  models::LayerRange layers;
+  int slots = 1;                  ///< micro-batches whose activations are kept at a time
+  std::uint64_t max_samples = 1;  ///< of a micro-batch
+  std::size_t extra = 0;          ///< elements before the gradients (ModelTensors)
+};
+
+/// The tensors of a stage.
+struct StageTable {
+  models::TensorTable table;
+  std::size_t first_tensor = 0;  ///< number in the whole model's table of the table's first tensor
+  /// The output layer is the token embedding, which the first stage has: the last tensor is a copy, and is
+  /// not trained here.
+  bool has_copied_table = false;
+};
+
+/// One stage of a model that is divided by layers, and the training samples of its micro-batches, of which
+/// several are in flight, each in a slot. All stages together compute what Model computes, with the same
+/// bits. Not thread-safe.
+class StageModel {
+ public:
+  virtual ~StageModel() = default;
+
+  virtual models::ModelTensors<float>& tensors() noexcept = 0;
+  /// Bytes of parameters, gradients, activations and samples.
+  virtual std::size_t bytes() const noexcept = 0;
+
+  /// Puts samples [first, first + count) into the slot; throws as Model::load_samples().
+  virtual void load_samples(int slot, std::uint64_t first, std::uint64_t count) = 0;
+  /// What the stages exchange for the slot's micro-batch: the activations before the stage's first layer and
+  /// behind its last one, and the gradient, of output() before backward() and of input() afterwards.
+  virtual std::span<std::byte> input(int slot) = 0;
+  virtual std::span<std::byte> output(int slot) = 0;
+  virtual std::span<std::byte> gradient(int slot) = 0;
+  virtual void forward(int slot) = 0;
+  /// Overwrites the gradients as Model::gradients(), after forward(). The last stage computes the loss, too.
+  /// A first stage whose token embedding is another stage's output layer adds to that tensor's gradient,
+  /// which the caller sets before.
+  virtual void backward(int slot, float gradient_scale, const Model::Ready& ready) = 0;
+
+  /// Chooses the share of the held-out predictions that Model::validate_share() validates.
+  virtual void begin_validation(int rank, int ranks, bool fixed) = 0;
+  /// Puts the share's next batch into the slot, without its samples. False: there is none.
+  virtual bool next_held_out(int slot) = 0;
+  /// Loads its samples; throws as load_samples().
+  virtual void load_held_out(int slot) = 0;
+  /// The loss of the slot's batch after forward(), of the last stage.
+  virtual Average held_out_loss(int slot) = 0;
+};
+
+}  // namespace muster
