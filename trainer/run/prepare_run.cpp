@@ -49,9 +49,8 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
 
 StrategySettings strategy_settings(const Options& options, const Job& job) {
   StrategySettings settings(replica_settings(options, job.on_gpu()));
-  if (options.strategy == "central-storage") {
+  if (options.strategy == "central-storage")
     settings.central_storage = {job.host_index(), job.roster()[static_cast<std::size_t>(job.rank())].host};
-  }
   if (options.strategy != "local-sgd") return settings;
   settings.local_sgd = {
       options.sync_every,
