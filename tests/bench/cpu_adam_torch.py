@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""For tests/bench/cpu_adam: cpu_adam_torch.py torch|deepspeed PARAMETERS STEPS THREADS FILE times the optimizer's step on the CPU. Prints the
-median in seconds; writes the first parameters after the steps to FILE. bench_cpu_adam starts from the same values."""
+"""For tests/bench/cpu_adam: cpu_adam_torch.py torch|deepspeed PARAMETERS THREADS FILE makes one step of the optimizer on the CPU for each line
+on standard input, and prints its seconds; at the end it writes the first parameters to FILE. bench_cpu_adam starts from the same values."""
 import os
-import statistics
 import sys
 import time
 
 os.environ["DS_ACCELERATOR"] = "cpu"
-kind, count, steps, threads, path = sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5]
-os.environ["OMP_NUM_THREADS"] = str(threads)
+kind, count, threads, path = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 
 import torch  # noqa: E402
 
@@ -30,10 +28,8 @@ if kind == "deepspeed":
     optimizer = DeepSpeedCPUAdam([parameter], adamw_mode=True, **settings)
 else:
     optimizer = torch.optim.AdamW([parameter], fused=True, **settings)
-seconds = []
-for _ in range(steps):
+for _ in sys.stdin:
     start = time.perf_counter()
     optimizer.step()
-    seconds.append(time.perf_counter() - start)
+    print(f"{time.perf_counter() - start:.6f}", flush=True)
 parameter.detach()[:4096].numpy().tofile(path)
-print(f"{kind} {statistics.median(seconds):.6f}")

@@ -233,10 +233,9 @@ void refuse_other_strategies(const Options& o) {
                      contradicts + "whose ranks compute their steps by themselves: leave one of them out");
   refuse_ineffective(o, "elastic", o.elastic, 0, o.strategy == "data-parallel",
                      " works with --strategy=data-parallel only: leave one of them out");
-  refuse_ineffective(
-      o, "shard-optimizer", o.shard_optimizer, false, o.strategy != "central-storage",
-      " contradicts --strategy=central-storage, in which a host has one optimizer state: leave "
-      "one of them out");
+  refuse_ineffective(o, "shard-optimizer", o.shard_optimizer, false, o.strategy != "central-storage",
+                     " contradicts --strategy=central-storage, whose hosts have one optimizer state each: "
+                     "leave one of them out");
   require(
       !local || o.sync_every <= o.steps,
       fmt::format("{} is longer than {}: give fewer steps between averages, or more steps",

@@ -36,7 +36,7 @@ void reserve_state_copies(const Workload& workload, const StrategySettings& sett
 std::string describe_remedy(const Options& options) {
   std::string out = "use a smaller model";
   if (options.deterministic && options.chunk > 1) out += ", a smaller --chunk";
-  if (!options.shard_optimizer) out += ", --shard-optimizer";
+  if (!options.shard_optimizer && options.strategy == "data-parallel") out += ", --shard-optimizer";
   if (!options.recompute && models::gpt_preset(options.model_name)) out += ", --recompute";
   return out + " or more hosts";
 }

@@ -21,6 +21,11 @@ double sum_of_squares(const Real* x, std::size_t count) {
   return total;
 }
 
+/// In the operand's own precision: __builtin_sqrt() would take this and all that follows to double, with half
+/// of the elements in a vector.
+inline float root(float x) { return __builtin_sqrtf(x); }
+inline double root(double x) { return __builtin_sqrt(x); }
+
 template <typename Real, bool rounds>
 void update(Real* parameter, const Real* gradient, Real* moment1, Real* moment2, muster::bfloat16* rounded,
             std::size_t count, Real gradient_scale, Real beta1, Real beta2, Real step_size,
@@ -32,7 +37,7 @@ void update(Real* parameter, const Real* gradient, Real* moment1, Real* moment2,
     const Real v = beta2 * moment2[i] + (Real(1) - beta2) * g * g;
     moment1[i] = m;
     moment2[i] = v;
-    const Real p = parameter[i] * decay - step_size * m / (__builtin_sqrt(v * inverse_correction2) + epsilon);
+    const Real p = parameter[i] * decay - step_size * m / (root(v * inverse_correction2) + epsilon);
     parameter[i] = p;
     if constexpr (rounds) store(rounded[i], static_cast<float>(p));
   }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Central storage on one to four ranks and on several nodes: the bits of data parallelism, also after a
-// resume of one from the other; memory as estimated; steps that are not finite.
+// resume of one from the other; memory as estimated, or not to be had; steps that are not finite.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <vector>
@@ -139,6 +142,26 @@ void test_memory(Communicator world, const Workload& workload) {
   require(bytes == own + seen, world.rank(), "a rank's own memory is as estimated");
 }
 
+/// The second of two nodes cannot share memory.
+void test_no_memory(Communicator world, const Workload& workload) {
+  rlimit limit{};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit page{4096, limit.rlim_max};
+  if (world.rank() == 2) setrlimit(RLIMIT_FSIZE, &page);
+  std::string problem;
+  try {
+    auto compute = test_compute<float>();
+    const std::string host = world.rank() < 2 ? "good" : "bad";
+    CentralStorage({world.rank() / 2, host}, Course().settings(sizeof(float)).replica, workload, compute,
+                   world);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &limit);
+  require(problem.find("the ranks on bad cannot share 0.1 MiB of memory: File too large: use a") == 0,
+          world.rank(), "all ranks know that one node has no memory: " + problem);
+}
+
 void test_skipped_update(Communicator world, const Workload& workload) {
   const Course course;
   auto compute = test_compute<float>();
@@ -176,12 +199,14 @@ int main() {
   options.data = (folder / "text").string();
   options.model = {1, 2, 16, 12};
   const auto workload = read_workload(options);
+  setenv("MUSTER_BUCKET_BYTES", "65536", 1);  // which no reducer needs to measure then
   Job job = Job::join({.device = Device::cpu});
   if (job.size() != 4) return 2;
   const Communicator world = job.host_world();
   test_bits(world, *workload);
   test_memory<float>(world, *workload);
   test_memory<bfloat16>(world, *workload);
+  test_no_memory(world, *workload);
   test_skipped_update(world, *workload);
   job.leave();
   return failures == 0 ? 0 : 1;
