@@ -196,7 +196,7 @@ void Client::read(std::size_t array, std::span<float> values, std::uint64_t cloc
   for_each_part(0, values.size(), [&](int server, std::size_t at, std::size_t count) {
     Read request{0, array, clocks, at - layout_.slice(server).begin, count, is_bfloat16};
     send(server, batch, request, [part = values.subspan(at, count), is_bfloat16](const Reply& reply) {
-      decode_values(reply.values, is_bfloat16, part);
+      decode_values(reply.payload, is_bfloat16, part);
     });
   });
   wait(batch, "a pull was", with_grace(layout_.options().deadline));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages between a client and a parameter server. Each request has one Reply with its number. Values
-// are little-endian float32 or bfloat16; offsets and counts are elements of the server's slice.
+// are little-endian float32 or bfloat16 in a payload; offsets and counts are elements of the server's slice.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@ using protocol::Blob;
 using protocol::encode;
 using protocol::Message;
 
-/// Most elements of one message.
-inline constexpr std::size_t max_elements = 256u << 10;
+/// Most elements of one message: 64 KiB, which malloc() takes from memory that it has.
+inline constexpr std::size_t max_elements = 16u << 10;
 /// A worker that does not wait for a slow one opens clock after clock. Each costs some hundred bytes.
 inline constexpr std::uint64_t max_open_clocks = 1u << 20;
 
@@ -39,8 +39,8 @@ struct Read {
 struct Write {
   static constexpr const char* type = "write";
   std::uint64_t id = 0, array = 0, offset = 0;
-  Blob values{};
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE(Write, id, array, offset, values)
+  Blob payload{};
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(Write, id, array, offset, payload)
 };
 
 /// A part of a gradient.
@@ -48,8 +48,8 @@ struct PushPart {
   static constexpr const char* type = "push_part";
   std::uint64_t id = 0, clock = 0, index = 0, offset = 0;
   bool is_bfloat16 = false;
-  Blob values{};
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE(PushPart, id, clock, index, offset, is_bfloat16, values)
+  Blob payload{};
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(PushPart, id, clock, index, offset, is_bfloat16, payload)
 };
 
 /// All parts of the gradient were sent. The reply comes when it is applied, or in synchronous mode kept.
@@ -99,10 +99,10 @@ struct Reply {
   std::uint64_t clock = 0, index = 0;
   std::uint64_t completed = 0;  ///< of server 0
   std::vector<double> sums{};
-  Blob values{};
+  Blob payload{};
   std::string error{};
   ErrorCode code = ErrorCode::system;
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE(Reply, id, done, clock, index, completed, sums, values, error, code)
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(Reply, id, done, clock, index, completed, sums, payload, error, code)
 };
 
 }  // namespace muster::parameter_server

@@ -170,13 +170,13 @@ void Server::read(int rank, const Read& request) {
 
 void Server::send_values(int rank, const Read& request) {
   Reply message{request.id};
-  message.values = encode_values(part(request.array, request.offset, request.count), request.is_bfloat16);
+  message.payload = encode_values(part(request.array, request.offset, request.count), request.is_bfloat16);
   reply(rank, std::move(message));
 }
 
 void Server::write(int rank, const Write& request) {
-  decode_values(request.values, false,
-                part(request.array, request.offset, request.values.size() / sizeof(float)));
+  decode_values(request.payload, false,
+                part(request.array, request.offset, request.payload.size() / sizeof(float)));
   reply(rank, {request.id});
 }
 
@@ -189,12 +189,12 @@ void Server::add_part(int rank, const PushPart& request) {
     assembly.received = 0;
     assembly.gradient.resize(slice_.count());
   }
-  auto const count = request.values.size() / (request.is_bfloat16 ? sizeof(bfloat16) : sizeof(float));
+  auto const count = request.payload.size() / (request.is_bfloat16 ? sizeof(bfloat16) : sizeof(float));
   auto const size = assembly.gradient.size();
   if (request.offset > size || count > size - request.offset)
     throw Error(ErrorCode::system, fmt::format("elements {} to {} of a gradient of {}", request.offset,
                                                request.offset + count, size));
-  decode_values(request.values, request.is_bfloat16,
+  decode_values(request.payload, request.is_bfloat16,
                 std::span(assembly.gradient).subspan(request.offset, count));
   assembly.received += count;
   reply(rank, {request.id});

@@ -7,7 +7,7 @@ namespace muster::parameter_server {
 namespace {
 
 // Enough to keep a connection busy, and no more memory than these need on the server.
-constexpr std::size_t max_under_way = 8;
+constexpr std::size_t max_under_way = 32;
 
 }  // namespace
 

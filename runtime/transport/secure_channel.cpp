@@ -9,9 +9,9 @@
 
 #include <algorithm>
 
-#include "cbor.hpp"
 #include "deadline.hpp"
 #include "muster/error.hpp"
+#include "transport/frame_body.hpp"
 
 namespace muster::control {
 namespace {
@@ -148,7 +148,7 @@ void SecureChannel::decrypt_frame() {
   }
   auto const self = shared_from_this();
   try {
-    Message const message = read_cbor(plain, "a control message", 7);
+    Message const message = read_frame_body(plain);
     last_received_ = std::chrono::steady_clock::now();
     auto const handler = on_message_;  // the handler may close this channel
     if (!peer_.handle_message(message) && handler) handler(message);
@@ -160,7 +160,7 @@ void SecureChannel::decrypt_frame() {
 
 void SecureChannel::send(const Message& message) {
   if (closing_ || write_blocked_) return;
-  Bytes const plain = write_cbor(message);
+  Bytes const plain = write_frame_body(message);
   if (plain.size() + tag_bytes > max_frame_bytes)
     return disconnect("a control message exceeds the length limit");
   auto const length = static_cast<std::uint32_t>(plain.size() + tag_bytes);

@@ -261,7 +261,7 @@ TEST_CASE("what the update function throws fails the clients' calls") {
 TEST_CASE("a message that cannot be ends its connection and nothing else") {
   auto const push = [](std::uint64_t clock, std::uint64_t index, std::uint64_t offset, std::size_t bytes) {
     PushPart part{1, clock, index, offset};
-    part.values.resize(bytes);
+    part.payload.resize(bytes);
     return encode(part);
   };
   Message no_id = encode(Take{1, 0});

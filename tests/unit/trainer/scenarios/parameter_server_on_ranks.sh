@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# parameter_server_on_ranks.sh ON_RANKS MUSTER_TRAIN: runs of --strategy=parameter-server on several ranks. A lost worker is named in
-# one line, and the others end with the bits of a run that lost nobody. A lost server ends the job with one line, and the run goes on
+# parameter_server_on_ranks.sh ON_RANKS MUSTER_TRAIN: runs of --strategy=parameter-server on several ranks. A signal to one rank ends
+# all of them after the same step. A lost worker is named in one line, and the others end with the bits of a run that lost nobody. A lost server ends the job with one line, and the run goes on
 # from the newest checkpoint, by another strategy, too.
 set -eu
 on_ranks=$1 train=$2
@@ -43,6 +43,18 @@ rank() {
     if tr '\0' '\n' < "/proc/$pid/environ" | grep -qx "RANK=$2"; then echo "$pid"; fi
   done
 }
+
+# A signal to one rank ends all ranks after the same step, although they have begun different ones.
+for who in 0 3; do
+  # shellcheck disable=SC2086 # several options
+  start signal$who 4 $served --servers 1 --staleness unbounded --steps 100000
+  kill -USR2 "$(rank signal$who $who)"
+  code=0
+  wait $started || code=$?
+  [ $code -eq 0 ] || fail "ranks of which rank $who got a signal ended with $code: $(cat "$folder/signal$who.log")"
+  grep -q 'stopped by signal 12 after step' "$folder/signal$who.log" || fail "no line about a signal to rank $who"
+  [ "$(grep 'parameters identical on' "$folder/signal$who.log" | tail -n 1 | grep -c 'on 4 ranks')" -eq 1 ] || fail "no checkpoint after a signal to rank $who"
+done
 
 # A lost worker.
 run 1 --steps 300 --deterministic --chunk 2 --checkpoint-every 0 --output "$folder/alone" > "$folder/alone.log"
