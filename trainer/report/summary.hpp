@@ -51,6 +51,7 @@ struct Summary {
   int world_size = 1, hosts = 1;
   std::string backend, checkpoint;  ///< checkpoint: newest good one; empty: none
   std::vector<RankInfo> ranks;
+  std::string step_picture;  ///< an <svg> element of the ranks' last step; maybe empty
 };
 
 /// The summary as a JSON object; muster-train(1) lists its keys.

@@ -39,6 +39,8 @@ class Recorder {
   bool has_validation(std::int64_t step) const;
   /// Summary::left_out_images.
   void left_out(std::vector<std::string> images) { left_out_ = std::move(images); }
+  /// Summary::step_picture.
+  void step_picture(std::string svg) { facts_.step_picture = std::move(svg); }
   /// Writes what was recorded since the last flush.
   void flush();
 
