@@ -74,7 +74,8 @@ class Training {
         [&](std::size_t tensor) { on_.check_finite(parts[tensor + 1].data(), parts[tensor + 1].size()); });
     on_.end_chunk(0, 1.0 / static_cast<double>(rows()), false, false, parts[0].data());
     const auto gradients = tensors.gradients();
-    const auto norm = on_.decide(parts[0].data(), gradients.data(), gradients.size(), adamw_settings.clip);
+    const std::size_t end = gradients.size();
+    const auto norm = on_.decide(parts[0].data(), gradients.data(), std::span(&end, 1), adamw_settings.clip);
     adamw_.update(tensors.parameters(), gradients, norm.value_or(0), learning_rate, step_++,
                   tensors.rounded());
     on_.end_step();

@@ -22,8 +22,8 @@ void TableBuilder::add(std::string name, std::vector<std::int64_t> shape, bool d
                        double value, Distribution distribution) {
   std::size_t count = 1;
   for (const auto extent : shape) count *= static_cast<std::size_t>(extent);
-  table_.tensors.push_back({std::move(name), std::move(shape), table_.arena_size, count,
-                            table_.tensors.size(), decay, deviation, value, distribution});
+  table_.tensors.push_back({std::move(name), std::move(shape), table_.arena_size, count, decay, deviation,
+                            value, distribution, true, table_.tensors.size()});
   // Offsets must be equal for float and double: round for the smaller type.
   table_.arena_size += compute::aligned_count<float>(count);
   table_.parameter_count += count;

@@ -17,8 +17,7 @@ struct Tensor {
   std::vector<std::int64_t> shape;
   std::size_t offset = 0;  ///< in elements; tensors start on cache lines, the gaps hold zeros
   std::size_t count = 0;
-  std::size_t number = 0;  ///< in the whole model's table: chooses its random initial elements
-  bool decay = false;      ///< weight decay applies (matrices and embeddings, not gains and biases)
+  bool decay = false;  ///< weight decay applies (matrices and embeddings, not gains and biases)
   /// Standard deviation of the initial elements, or the bound of their size for a uniform distribution; 0:
   /// every element is initial_value.
   double initial_spread = 0;
@@ -28,6 +27,7 @@ struct Tensor {
   /// "gradient" is the batch's value times the batch's share of the global batch
   /// (ModelTensors::update_statistics()).
   bool is_trained = true;
+  std::size_t number = 0;  ///< in the whole model's table: chooses its random initial elements
 };
 
 struct TensorTable {

@@ -200,6 +200,7 @@ std::string draw_report(const Summary& s, const Metrics::History& history, const
   out += card(draw_chart(loss_chart(history, "Loss", "training and held-out data", s.unit)));
   out += card(draw_chart(speed_chart(history, unit_name(s))));
   if (s.world_size > 1) out += card(draw_chart(communication_chart(history)));
+  if (!s.step_picture.empty()) out += card(s.step_picture);
   out += "<h2>Placement</h2>\n" + card(draw_placement(s.ranks));
   out += "<h2>Machine</h2>\n" + card(machine(s));
   out += "<h2>Memory of rank 0</h2>\n" + card(memory_table(s));

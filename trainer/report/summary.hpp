@@ -52,6 +52,7 @@ struct Summary {
   std::vector<std::string> lost_ranks;  ///< without which the run went on, and after which step
   std::string backend, checkpoint;      ///< checkpoint: newest good one; empty: none
   std::vector<RankInfo> ranks;
+  std::string step_picture;  ///< an <svg> element of the ranks' last step; maybe empty
 };
 
 /// The summary as a JSON object; muster-train(1) lists its keys.

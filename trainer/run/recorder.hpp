@@ -41,6 +41,8 @@ class Recorder {
   void left_out(std::vector<std::string> images) { left_out_ = std::move(images); }
   /// Summary::lost_ranks.
   void lost(std::vector<std::string> ranks) { facts_.lost_ranks = std::move(ranks); }
+  /// Summary::step_picture.
+  void step_picture(std::string svg) { facts_.step_picture = std::move(svg); }
   /// Writes what was recorded since the last flush.
   void flush();
 

@@ -137,6 +137,8 @@ void Trainer::record_left_out(Progress& progress) {
 
 void Trainer::finish(Progress& progress) {
   record_left_out(progress);
+  const std::string picture = strategy().draw_last_step();
+  if (is_rank0()) recorder_->step_picture(picture);
   errors_.run_on_rank0([&] {
     checkpointer_->finish(progress, true);
     const std::string why = stop_reason();

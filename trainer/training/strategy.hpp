@@ -73,6 +73,8 @@ class Strategy {
   virtual Validation validate_share(const Model::ShouldStop& should_stop = Model::never_stop) = 0;
   /// Replaces this rank's result by the exact mean over all ranks.
   virtual void all_reduce_validation(Validation& validation) = 0;
+  /// A picture of what the ranks did in the last step, on rank 0, for the report; maybe none. Collective.
+  virtual std::string draw_last_step() { return ""; }
   /// See Model::left_out(); of this rank.
   virtual std::vector<std::string> left_out() const = 0;
 };

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strategies/pipeline/pipeline.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <utility>
 
 #include "files/hash.hpp"
+#include "strategies/pipeline/schedule_picture.hpp"
 
 namespace muster {
 
@@ -119,7 +122,8 @@ std::optional<double> Pipeline::decide() {
                  scalars.begin(), [](double sum) { return static_cast<float>(sum); });
   // The first rank of a pipeline begins first and ends last.
   if (host_.rank() == 0)
-    result_->idle_share = 1 - sums.back() / (plan_.shape.ranks * runner_->timeline().back().end);
+    result_->idle_share = idle_share_ =
+        1 - sums.back() / (plan_.shape.ranks * runner_->timeline().back().end);
   return compute_.decide_from_squares(scalars.data(), std::span(sums).first(tensors));
 }
 
@@ -182,6 +186,33 @@ Validation Pipeline::validate_share(const Model::ShouldStop& should_stop) {
 }
 
 void Pipeline::all_reduce_validation(Validation& validation) { average_over_ranks(host_, validation); }
+
+// All ranks of a pipeline have equally many operations.
+std::string Pipeline::draw_last_step() {
+  constexpr std::size_t fields = 5;
+  std::vector<double> own;
+  for (const auto& [operation, begin, end] : runner_->timeline()) {
+    const double values[fields] = {static_cast<double>(operation.kind), static_cast<double>(operation.stage),
+                                   static_cast<double>(operation.micro_batch), begin, end};
+    own.insert(own.end(), std::begin(values), std::end(values));
+  }
+  if (own.empty()) return "";
+  std::vector<double> all(own.size() * static_cast<std::size_t>(plan_.shape.ranks));
+  pipeline_.all_gather(own, all);
+  if (host_.rank() != 0) return "";
+  std::vector<std::vector<pipeline::TimedOperation>> ranks(static_cast<std::size_t>(plan_.shape.ranks));
+  for (std::size_t i = 0; i < all.size(); i += fields) {
+    const double* const of = &all[i];
+    ranks[i / own.size()].push_back({{static_cast<pipeline::OperationKind>(static_cast<char>(of[0])),
+                                      static_cast<int>(of[1]), static_cast<int>(of[2])},
+                                     of[3],
+                                     of[4]});
+  }
+  return pipeline::draw_schedule(
+      ranks, fmt::format("Schedule of the last step: {}", to_string(plan_.shape.kind)),
+      fmt::format("F forward, B backward; {:.1f}% idle, {:.1f}% by the formula; each rank from its own start",
+                  100 * idle_share_, 100 * idle_share_formula(plan_.shape)));
+}
 
 std::uint64_t Pipeline::parameter_hash() {
   std::vector<std::uint64_t> hashes;

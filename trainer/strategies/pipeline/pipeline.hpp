@@ -59,6 +59,7 @@ class Pipeline : public Strategy {
   /// error of the data thrown, on the first stage's rank alone.
   Validation validate_share(const Model::ShouldStop& should_stop = Model::never_stop) override;
   void all_reduce_validation(Validation& validation) override;
+  std::string draw_last_step() override;
   std::vector<std::string> left_out() const override { return {}; }
 
   /// Bytes of this rank's stages and moments.
@@ -98,6 +99,7 @@ class Pipeline : public Strategy {
   std::optional<compute::Arena<float>> initial_;  ///< rank 0's trained weights, until broadcast()
   std::uint64_t first_sample_ = 0;
   std::optional<StepResult> result_;
+  double idle_share_ = 0;  ///< of the last step, on rank 0
 };
 
 }  // namespace muster

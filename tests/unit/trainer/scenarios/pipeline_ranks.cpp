@@ -104,6 +104,7 @@ Result train(Communicator world, const Workload& workload, StrategySettings sett
 struct Shape {
   ScheduleKind schedule;
   int stages, replicas, chunk;
+  bool resumes = false;  ///< go on from the other strategy's checkpoint, too
 };
 
 std::string text(const Shape& shape) {
@@ -114,11 +115,12 @@ std::string text(const Shape& shape) {
 void test_same_bits(const Communicator& world, const Workload& workload) {
   const Communicator self = world.split(world.rank());
   const Result expected[] = {train(self, workload, training(1)), train(self, workload, training(2))};
-  const Shape shapes[] = {{ScheduleKind::gpipe, 2, 1, 1},       {ScheduleKind::gpipe, 4, 2, 2},
-                          {ScheduleKind::one_f_one_b, 2, 1, 2}, {ScheduleKind::one_f_one_b, 2, 2, 1},
-                          {ScheduleKind::one_f_one_b, 4, 1, 1}, {ScheduleKind::one_f_one_b, 4, 2, 1},
-                          {ScheduleKind::one_f_one_b, 2, 2, 2}, {ScheduleKind::interleaved_1f1b, 2, 1, 1},
-                          {ScheduleKind::gpipe, 4, 1, 2},       {ScheduleKind::interleaved_1f1b, 2, 2, 1}};
+  const Shape shapes[] = {
+      {ScheduleKind::gpipe, 2, 1, 1},       {ScheduleKind::gpipe, 4, 2, 2},
+      {ScheduleKind::one_f_one_b, 2, 1, 2}, {ScheduleKind::one_f_one_b, 2, 2, 1},
+      {ScheduleKind::one_f_one_b, 4, 1, 1}, {ScheduleKind::one_f_one_b, 4, 2, 1, true},
+      {ScheduleKind::one_f_one_b, 2, 2, 2}, {ScheduleKind::interleaved_1f1b, 2, 1, 1},
+      {ScheduleKind::gpipe, 4, 1, 2, true}, {ScheduleKind::interleaved_1f1b, 2, 2, 1, true}};
   for (const Shape& shape : shapes) {
     const int ranks = shape.stages * shape.replicas;
     const Communicator some = world.split(world.rank() < ranks ? 0 : 1);
@@ -128,6 +130,7 @@ void test_same_bits(const Communicator& world, const Workload& workload) {
     const Result& whole = expected[shape.chunk - 1];
     const Result found = train(some, workload, settings);
     require(some.rank() != 0 || found.same_bits(whole), some, text(shape) + ": the bits of one process");
+    if (!shape.resumes) continue;
     const Result resumed = train(some, workload, settings, &whole);
     require(some.rank() != 0 || resumed.end == whole.end, some, text(shape) + ": resumes data parallelism");
     if (some.rank() != 0) continue;
@@ -165,6 +168,39 @@ void test_rounding(const Communicator& world, const Workload& workload) {
   }
 }
 
+/// A value that is not finite on one stage leaves the update out on all; flags of one rank reach all.
+void test_flags(const Communicator& world, const Workload& workload) {
+  const Communicator four = world.split(world.rank() / 4);
+  if (world.rank() >= 4) return;
+  auto compute = test_compute<float>();
+  const auto strategy =
+      make_strategy(pipelined(training(2), ScheduleKind::one_f_one_b, 2), workload, compute, four, four);
+  strategy->broadcast();
+  FullState state;
+  const std::size_t size = four.rank() == 0 ? strategy->table().arena_size : 0;
+  for (auto* arena : {&state.parameters, &state.moment1, &state.moment2}) arena->resize(size);
+  const auto step = [&](const StepFlags& flags) {
+    strategy->begin_step(0, 0, rate, flags);
+    require(strategy->in_flight() == 1, four, "a step is in flight");
+    return strategy->end_step();
+  };
+  StepResult result = step({four.rank() == 2, false});
+  require(result.finite && result.any_stop && !result.any_failed, four, "one rank's signal reaches all");
+  require(four.rank() != 0 || (*result.idle_share > 0 && *result.idle_share < 1), four, "ranks wait");
+  strategy->gather_state(state.tensors());
+  if (four.rank() == 0) state.parameters[strategy->table().tensors.back().offset] = INFINITY;
+  strategy->scatter_state(state.tensors());
+  const std::uint64_t before = strategy->parameter_hash();
+  result = step({false, four.rank() == 3});
+  require(!result.finite && !result.any_stop && result.any_failed, four, "all ranks leave the update out");
+  require(strategy->parameter_hash() == before, four, "and keep their parameters");
+  require(four.rank() < 2 || result.non_finite_samples.count() == batch / 2, four,
+          "the last stage names samples");
+  const std::string picture = strategy->draw_last_step();
+  require((four.rank() == 0) == (picture.find("<title>1B1: ") != std::string::npos), four,
+          "rank 0 draws the step");
+}
+
 }  // namespace
 
 int main() {
@@ -189,6 +225,7 @@ int main() {
   test_models<float>(world, *tied);
   test_models<bfloat16>(world, *gpt);
   test_rounding(world, *gpt);
+  test_flags(world, *gpt);
   job.leave();
   return failures == 0 ? 0 : 1;
 }

@@ -201,7 +201,8 @@ muster::compute::StepOutcome step(Both& on, OnDevice<float>& slots, OnDevice<flo
   on.gpu.compute_cross_entropy(logits.data(), &target, 1, 50, 0.5f);
   on.gpu.check_finite(gradients.data(), gradients.size());
   on.gpu.end_chunk(0, 1, true, false, slots.data());
-  CHECK(on.gpu.decide(slots.data(), gradients.data(), gradients.size(), 1.0) == 0.0);
+  const std::size_t end = gradients.size();
+  CHECK(on.gpu.decide(slots.data(), gradients.data(), std::span(&end, 1), 1.0) == 0.0);
   muster::compute::AdamwStep scalars;
   scalars.learning_rate = 0.01, scalars.beta1 = 0.9, scalars.beta2 = 0.99, scalars.epsilon = 1e-8;
   scalars.correction1 = 0.1, scalars.correction2 = 0.01;
