@@ -111,6 +111,8 @@ void seed_ranks() {
          framed(leads, {{0, response}, {0, done}, {0, encode(protocol::RoundResult{"c", false, {{1}}})}}));
     seed("fuzz_control_plane", "state" + name,
          framed(leads, {{0, encode(protocol::RankStateQuery{1, "world", 3})}, {0, failure}}));
+    seed("fuzz_control_plane", "lost" + name,
+         framed(leads, {{0, encode(protocol::RanksLost{{2, 3}, "x"})}, {0, done}}));
     seed("fuzz_control_plane", "relayed" + name,
          framed(leads, {{0, encode(protocol::ToRanks{{1, 2}, response})}, {0, done}}));
     seed("fuzz_rendezvous_server", "hello" + name,
