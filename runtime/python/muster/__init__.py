@@ -12,8 +12,9 @@ from .communicator import Communicator, Work
 from .errors import DeadlineExceeded, Error, LostRank, RankLost
 from .job import Hello, Job, join
 from .library import library as _library
+from .reducer import Reducer
 from .sampler import Batch, Position, Sampler, share_of
 
 __version__ = _library.muster_version().decode()
-__all__ = ["Batch", "Communicator", "DeadlineExceeded", "Error", "Hello", "Job", "LostRank", "Position", "RankLost", "Sampler", "Work", "join",
+__all__ = ["Batch", "Communicator", "DeadlineExceeded", "Error", "Hello", "Job", "LostRank", "Position", "RankLost", "Reducer", "Sampler", "Work", "join",
            "share_of"]

@@ -10,7 +10,7 @@ from typing import Callable
 
 from . import errors
 from . import library as c
-from .communicator import Communicator
+from .communicator import Communicator, in_use
 from .errors import Error, LostRank, check, usage
 from .library import library
 
@@ -196,8 +196,10 @@ class Job:
         self.on_rank_lost(*self._on_lost)  # the ranks have other hosts now
 
     def leave(self) -> None:
-        """Waits for the other ranks, then leaves the job."""
+        """Waits for the other ranks, then leaves the job. Works and reducers are closed."""
         open_jobs.discard(self)
+        for one in list(in_use):
+            one.close()
         check(library.muster_leave(self._handle))
 
     def abort(self) -> None:

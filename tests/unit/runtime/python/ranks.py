@@ -59,6 +59,21 @@ with muster.join(device="cpu") as job:
     world.barrier()
     job.barrier("end")
 
+    gradients = [floats(*[rank + parameter] * 3000) for parameter in range(4)]
+    reducer = muster.Reducer(world, gradients)
+    for step in range(2):
+        for parameter in reversed(range(4)):
+            reducer.ready(parameter)
+        reducer.finish()
+        assert [gradient[2999] for gradient in gradients] == [(size - 1) / 2 + parameter for parameter in range(4)], gradients
+    try:
+        reducer.ready(4)
+    except muster.Error as error:
+        assert error.code == "usage", error
+    reducer.close()
+    fixed = muster.Reducer(world, [floats(0)], "sum", chunks=7)
+    assert fixed.own_chunks == muster.share_of(7, rank, size)
+
     saved = []
     job.on_rank_0("save", lambda: saved.append(rank))
     assert saved == ([0] if rank == 0 else [])
