@@ -64,7 +64,7 @@ void copy_results(const fs::path& from, const fs::path& to) {
 /// Empty: none.
 fs::path newest_good(const CheckpointFolder& folder) {
   for (const std::int64_t step : folder.steps()) {
-    const fs::path path = folder.checkpoint_path(step);
+    fs::path path = folder.checkpoint_path(step);
     try {
       if (Checkpoint(path).state().skipped == 0) return path;
     } catch (const Error&) {  // damaged

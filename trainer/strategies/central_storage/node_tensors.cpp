@@ -31,7 +31,8 @@ MemorySegments NodeTensors::estimate_memory(const Shape& shape) {
   return segments;
 }
 
-NodeTensors::NodeTensors(const Shape& shape, Communicator world, int host_index, const std::string& host)
+NodeTensors::NodeTensors(const Shape& shape, const Communicator& world, int host_index,
+                         const std::string& host)
     : node_(world.split(host_index)),
       leaders_(world.split(node_.rank())),
       part_(optimizer_part(shape.elements, node_.rank(), node_.size())),

@@ -27,7 +27,7 @@ class NodeTensors {
 
   /// Collective over `world`, of host memory. `host_index`: equal on the ranks of a node, and on no others.
   /// @throws Error as NodeMemory.
-  NodeTensors(const Shape& shape, Communicator world, int host_index, const std::string& host);
+  NodeTensors(const Shape& shape, const Communicator& world, int host_index, const std::string& host);
 
   /// The elements that this rank updates: whole cache lines, so that they are whole vectors of any
   /// instruction set.

@@ -15,7 +15,7 @@ namespace muster {
 
 template <typename Real>
 Pipeline::Pipeline(const pipeline::Settings& settings, const Replica::Settings& training,
-                   const Workload& workload, compute::Compute<Real>& compute, Communicator host)
+                   const Workload& workload, compute::Compute<Real>& compute, const Communicator& host)
     : plan_(pipeline::make_plan(settings, training, workload, host.rank(), host.size())),
       training_(training),
       table_(workload.table()),
@@ -36,9 +36,9 @@ Pipeline::Pipeline(const pipeline::Settings& settings, const Replica::Settings& 
 }
 
 template Pipeline::Pipeline(const pipeline::Settings&, const Replica::Settings&, const Workload&,
-                            compute::Compute<float>&, Communicator);
+                            compute::Compute<float>&, const Communicator&);
 template Pipeline::Pipeline(const pipeline::Settings&, const Replica::Settings&, const Workload&,
-                            compute::Compute<bfloat16>&, Communicator);
+                            compute::Compute<bfloat16>&, const Communicator&);
 
 pipeline::Stage& Pipeline::stage(int number) {
   return *stages_[static_cast<std::size_t>(number / plan_.shape.ranks)];
@@ -140,7 +140,7 @@ StepResult Pipeline::end_step() {
   result_->any_stop = outcome.any_stop;
   result_->any_failed = outcome.any_failed;
   find_non_finite(outcome.chunk_is_finite);
-  const StepResult result = *result_;
+  StepResult result = *std::move(result_);
   result_.reset();
   return result;
 }

@@ -26,7 +26,7 @@ class Pipeline : public Strategy {
   /// The settings were checked by pipeline::check_plan().
   template <typename Real>
   Pipeline(const pipeline::Settings& settings, const Replica::Settings& training, const Workload& workload,
-           compute::Compute<Real>& compute, Communicator host);
+           compute::Compute<Real>& compute, const Communicator& host);
 
   const models::TensorTable& table() const noexcept override { return table_; }
   std::int64_t predictions_per_step() const noexcept override {
