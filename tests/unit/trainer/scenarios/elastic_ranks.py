@@ -25,8 +25,8 @@ import sys
 import tempfile
 import time
 
-DEADLINE = 120  # seconds that any run may take
-OPTIONS = ["--layers=1", "--heads=2", "--width=32", "--context=24", "--batch=8", "--warmup=5", "--threads=1", "--device=cpu", "--no-mfu",
+DEADLINE = 200  # seconds that any run may take
+OPTIONS = ["--layers=1", "--heads=2", "--width=16", "--context=12", "--batch=6", "--warmup=5", "--threads=1", "--device=cpu", "--no-mfu",
            "--no-tensorboard", "--deterministic", "--eval-every=10", "--log-every=0", "--elastic=2"]
 KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", "sharded", "too-few", "stopped"]
 LOST = re.compile(r"warning: rank (\d+) .*: lost (.*), after step (\d+); (\d+) ranks? goe?s? on, ([0-9.]+) s after")

@@ -18,7 +18,7 @@ diff -r "$folder/pictures" "$folder/again" || fail "the same options draw other 
 run() {
   local ranks=$1 name=$2 model=$3
   shift 3
-  timeout 200 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" --model "$model" --data "$folder/pictures" --image-size 32 --batch 14 \
+  timeout 400 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" --model "$model" --data "$folder/pictures" --image-size 32 --batch 14 \
     --steps 6 --warmup 2 --checkpoint-every 3 --keep 9 --threads 1 --device cpu --no-mfu --on-bad-image skip --output "$folder/$name" "$@" \
     > "$folder/log" 2>&1 || fail "$model on $ranks ranks ended with $?: $(tail -n 1 "$folder/log")"
 }
