@@ -83,8 +83,8 @@ class TimedCompute final : public muster::compute::Compute<Real> {
          [&] { inner_.compute_cross_entropy(logits, targets, rows, classes, gradient_scale); });
   }
   double loss() override { return inner_.loss(); }
-  double sum_of_squares(const Sum* x, std::size_t count) override {
-    return time(Phase::finite_and_norm, [&] { return inner_.sum_of_squares(x, count); });
+  double sum_of_squares(const Sum* x, std::size_t count, std::size_t position) override {
+    return time(Phase::finite_and_norm, [&] { return inner_.sum_of_squares(x, count, position); });
   }
   void sgd(const muster::compute::SgdStep& step, Sum* parameter, const Sum* gradient, Sum* momentum,
            muster::bfloat16* rounded, std::size_t count) override {

@@ -17,7 +17,7 @@
 
 namespace muster::compute {
 
-/// Elements of a block: on the host sum_of_squares() adds the sums of blocks, from the first to the last.
+/// Elements of a block of sum_of_squares().
 inline constexpr std::size_t norm_block = 1 << 14;
 
 /// c[m,n] = a·b (+ bias[n]) (+ c when accumulate). All row-major and dense; a is stored [k,m] when
@@ -103,8 +103,9 @@ class UpdateCompute {
   virtual void end_chunk(std::size_t chunk, double scale, bool stop, bool failed, Real* slots);
   /// Takes the reduced scalars and gradients. Returns the gradients' norm, or nothing if a value is not
   /// finite: then nothing may be updated. The host adds the squares of each tensor, and then the tensors'
-  /// sums in their order; `ends`: where each tensor ends. An asynchronous device decides later and returns 0:
-  /// its adamw() clips to `clip` (0: no clipping) and updates nothing if a value is not finite.
+  /// sums in their order; `ends`: where each tensor of the arena ends. An asynchronous device decides later
+  /// and returns 0: its adamw() clips to `clip` (0: no clipping) and updates nothing if a value is not
+  /// finite.
   virtual std::optional<double> decide(const Real* slots, const Real* gradients,
                                        std::span<const std::size_t> ends, double clip);
   /// The same with the sums of squares of all tensors, some of which are on other ranks. On the host only.
@@ -124,8 +125,10 @@ class UpdateCompute {
   /// sum += x; with `first`, sum = x.
   virtual void accumulate(const Real* x, Real* sum, std::size_t count, bool first) = 0;
 
-  /// Sum of squares in double; the same bits for any number of threads and any instruction set.
-  virtual double sum_of_squares(const Real* x, std::size_t count) = 0;
+  /// Sum of squares in double; the same bits for any number of threads and any instruction set. On the host
+  /// it is added block by block. Blocks end at multiples of norm_block in an arena, of which `x` is element
+  /// number `position`, so that parts that end there can be added by several ranks, in their order.
+  virtual double sum_of_squares(const Real* x, std::size_t count, std::size_t position) = 0;
   /// One SGD update of `parameter` and its momentum; otherwise as adamw().
   virtual void sgd(const SgdStep& step, Real* parameter, const Real* gradient, Real* momentum,
                    bfloat16* rounded, std::size_t count) = 0;

@@ -17,7 +17,7 @@ void UpdateCompute<Real>::begin_step(std::size_t chunks, std::size_t) {
 
 template <typename Real>
 void UpdateCompute<Real>::check_finite(const Real* gradient, std::size_t count) {
-  chunk_is_finite_ = chunk_is_finite_ && std::isfinite(sum_of_squares(gradient, count));
+  chunk_is_finite_ = chunk_is_finite_ && std::isfinite(sum_of_squares(gradient, count, 0));
 }
 
 template <typename Real>
@@ -37,7 +37,7 @@ std::optional<double> UpdateCompute<Real>::decide(const Real* slots, const Real*
   std::vector<double> squares;
   std::size_t begin = 0;
   for (const std::size_t end : ends) {
-    squares.push_back(sum_of_squares(gradients + begin, end - begin));
+    squares.push_back(sum_of_squares(gradients + begin, end - begin, begin));
     begin = end;
   }
   return decide_from_squares(slots, squares);

@@ -332,13 +332,15 @@ void CpuCompute<Real>::compute_cross_entropy(Real* logits, const Token* targets,
 }
 
 template <typename Real>
-double CpuCompute<Real>::sum_of_squares(const Sum* x, std::size_t count) {
-  const std::size_t blocks = (count + norm_block - 1) / norm_block;
+double CpuCompute<Real>::sum_of_squares(const Sum* x, std::size_t count, std::size_t position) {
+  const std::size_t before = position % norm_block;  // elements of the first block
+  const std::size_t blocks = (before + count + norm_block - 1) / norm_block;
   sums_.resize(std::max(sums_.size(), blocks));
   parallel_for(threads_, blocks, 1, count, [&](std::size_t first, std::size_t last) {
     for (std::size_t block = first; block < last; ++block) {
-      const std::size_t begin = block * norm_block;
-      sums_[block] = kernels_.update.sum_of_squares(x + begin, std::min(norm_block, count - begin));
+      const std::size_t begin = std::max(block * norm_block, before) - before;
+      const std::size_t end = std::min((block + 1) * norm_block - before, count);
+      sums_[block] = kernels_.update.sum_of_squares(x + begin, end - begin);
     }
   });
   double total = 0;

@@ -53,7 +53,7 @@ class CpuCompute final : public Compute<Real> {
                           const Real* d_out, Real* d_qkv) override;
   void compute_cross_entropy(Real* logits, const Token* targets, int rows, int classes,
                              Sum gradient_scale) override;
-  double sum_of_squares(const Sum* x, std::size_t count) override;
+  double sum_of_squares(const Sum* x, std::size_t count, std::size_t position) override;
   void adamw(const AdamwStep& step, Sum* parameter, const Sum* gradient, Sum* moment1, Sum* moment2,
              bfloat16* rounded, std::size_t count) override;
   void sgd(const SgdStep& step, Sum* parameter, const Sum* gradient, Sum* momentum, bfloat16* rounded,

@@ -303,7 +303,7 @@ StepOutcome CudaCompute::outcome() {
   return step;
 }
 
-double CudaCompute::sum_of_squares(const float* x, std::size_t count) {
+double CudaCompute::sum_of_squares(const float* x, std::size_t count, std::size_t /*position*/) {
   enqueue_squares(x, count);
   StepState* const state = device_state();
   gpu_.download(scalar_.data(), &state->squares, sizeof state->squares);

@@ -94,7 +94,7 @@ class CudaCompute final : public Compute<bfloat16> {
   void end_step() override;
   Stream outcome_stream() override;
   StepOutcome outcome() override;
-  double sum_of_squares(const float* x, std::size_t count) override;
+  double sum_of_squares(const float* x, std::size_t count, std::size_t position) override;
   void sgd(const SgdStep& step, float* parameter, const float* gradient, float* momentum, bfloat16* rounded,
            std::size_t count) override;
   void adamw(const AdamwStep& step, float* parameter, const float* gradient, float* moment1, float* moment2,

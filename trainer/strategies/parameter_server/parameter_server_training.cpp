@@ -272,7 +272,7 @@ void ParameterServerTraining::compute_task(const ParameterTask& task) {
 void ParameterServerTraining::push_mean_gradient(const ParameterTask& task, std::vector<double> arguments,
                                                  std::vector<double> sums) {
   const std::span<float> gradient = model_->tensors().gradients();
-  const double norm = std::sqrt(compute_.sum_of_squares(gradient.data(), table_.trained_size));
+  const double norm = std::sqrt(compute_.sum_of_squares(gradient.data(), table_.trained_size, 0));
   const double clip = training_.optimizer.clip;
   if (clip > 0 && norm > clip) {
     const auto factor = static_cast<float>(clip / norm);

@@ -26,7 +26,9 @@ models::TensorTable slice_table(const models::TensorTable& whole, const Share& p
 
 SliceOptimizer::SliceOptimizer(const models::TensorTable& whole, const Share& slice, const Settings& settings,
                                compute::UpdateCompute<float>& compute, std::optional<Communicator> servers)
-    : table_(slice_table(whole, slice)),
+    : slice_(slice),
+      tensor_ends_(whole.trained_ends()),
+      table_(slice_table(whole, slice)),
       settings_(settings),
       compute_(compute),
       servers_(std::move(servers)),
@@ -39,17 +41,26 @@ std::vector<std::span<float>> SliceOptimizer::arrays() {
   return arrays;
 }
 
-// The same additions in the same order as UpdateCompute::sum_of_squares() over the whole arena, whose blocks
-// no slice divides: each server continues the sum of the one before.
+// The same additions in the same order as UpdateCompute::decide() over the whole arena, whose blocks no slice
+// divides: each server continues the sums of the one before.
 double SliceOptimizer::norm(std::span<const float> gradient) {
-  double total = 0;
-  if (servers_ && servers_->rank() > 0) servers_->recv(std::span(&total, 1), servers_->rank() - 1);
-  for (std::size_t at = 0; at < gradient.size(); at += compute::norm_block)
-    total +=
-        compute_.sum_of_squares(gradient.data() + at, std::min(compute::norm_block, gradient.size() - at));
+  double sums[] = {0, 0};  // of the tensors before, and of the one that goes on in the next slice
+  auto& [total, tensor] = sums;
+  if (servers_ && servers_->rank() > 0) servers_->recv(std::span(sums), servers_->rank() - 1);
+  std::size_t at = slice_.begin;
+  for (const std::size_t tensor_end : tensor_ends_) {
+    for (const std::size_t end = std::min<std::size_t>(tensor_end, slice_.end); at < end;) {
+      const std::size_t next = std::min(end, (at / compute::norm_block + 1) * compute::norm_block);
+      tensor += compute_.sum_of_squares(&gradient[at - slice_.begin], next - at, at);
+      at = next;
+    }
+    if (tensor_end > slice_.end || tensor_end <= slice_.begin) continue;
+    total += tensor;
+    tensor = 0;
+  }
   if (servers_) {
     const int last = servers_->size() - 1;
-    if (servers_->rank() < last) servers_->send(std::span<const double>(&total, 1), servers_->rank() + 1);
+    if (servers_->rank() < last) servers_->send(std::span<const double>(sums), servers_->rank() + 1);
     servers_->broadcast(std::span(&total, 1), last);
   }
   return std::sqrt(total);

@@ -52,6 +52,8 @@ class SliceOptimizer {
   double norm(std::span<const float> gradient);
   void move_statistics(std::span<const float> gradient, double momentum);
 
+  Share slice_;
+  std::vector<std::size_t> tensor_ends_;  // in the whole arena
   models::TensorTable table_;
   Settings settings_;
   compute::UpdateCompute<float>& compute_;

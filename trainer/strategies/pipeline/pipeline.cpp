@@ -112,7 +112,7 @@ std::optional<double> Pipeline::decide() {
   std::vector<double> sums(tensors + compute::reduced_scalar_count + 1);
   for (const pipeline::TimedOperation& timed : runner_->timeline()) sums.back() += timed.end - timed.begin;
   for (const auto& of : stages_) {
-    of->add_squares(std::span(sums).first(tensors));
+    of->add_squares(table_, std::span(sums).first(tensors));
     for (std::size_t i = 0; i < compute::reduced_scalar_count; ++i)
       sums[tensors + i] += static_cast<double>(of->scalars()[i]);
   }

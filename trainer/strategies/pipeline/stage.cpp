@@ -107,12 +107,14 @@ void Stage::send_copy(int micro_batch) {
 
 void Stage::finish_reduction() { reducer_->finish(); }
 
-void Stage::add_squares(std::span<double> squares) {
+void Stage::add_squares(const models::TensorTable& whole, std::span<double> squares) {
   const std::vector<std::size_t> ends = table_.table.trained_ends();
   const std::span<const float> gradients = model_->tensors().gradients();
   std::size_t begin = 0, number = table_.first_tensor;
   for (const std::size_t end : ends) {
-    squares[number++] = compute_.sum_of_squares(gradients.data() + begin, end - begin);
+    squares[number] =
+        compute_.sum_of_squares(gradients.data() + begin, end - begin, whole.tensors[number].offset);
+    ++number;
     begin = end;
   }
 }

@@ -38,7 +38,7 @@ class Stage {
   void finish_reduction();
   /// The reduced scalars, and the sum of squares of each trained tensor, to `squares` of the whole model.
   std::span<const float> scalars() const { return reducer_->gradient(0); }
-  void add_squares(std::span<double> squares);
+  void add_squares(const models::TensorTable& whole, std::span<double> squares);
   ReducerStatistics statistics() const { return reducer_->last_step(); }
   std::uint64_t chunk_of(int micro_batch) const {
     return plan_.reduces_micro_batches ? static_cast<std::uint64_t>(micro_batch) : 0;

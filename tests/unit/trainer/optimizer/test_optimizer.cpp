@@ -12,7 +12,7 @@ using namespace muster;
 namespace {
 
 double compute_norm(muster::compute::UpdateCompute<double>& compute, const std::vector<double>& gradients) {
-  return std::sqrt(compute.sum_of_squares(gradients.data(), gradients.size()));
+  return std::sqrt(compute.sum_of_squares(gradients.data(), gradients.size(), 0));
 }
 
 models::TensorTable two_tensors() {

@@ -43,7 +43,7 @@ StrategySettings served(Job& job, int servers, std::optional<std::uint64_t> stal
 struct Course {
   int from = 0, to = 5, saved_at = 0;
   FullState saved{}, end{};
-  double first_loss = 0, last_loss = 0;
+  double first_loss = 0, last_loss = 0, last_norm = 0;
 
   template <typename Real = float>
   void run(Communicator world, const Workload& workload, StrategySettings settings) {
@@ -65,6 +65,7 @@ struct Course {
         require(result.finite && !result.any_stop && result.gradient_norm > 0, rank, "a step is finite");
         if (ended++ == from) first_loss = result.loss;
         last_loss = result.loss;
+        last_norm = result.gradient_norm;
       }
     };
     const auto save = [&](FullState& state) {
@@ -99,6 +100,8 @@ void test_bits(Job& job, Communicator world, const Workload& workload) {
       const Course made = course(world, workload, served(job, servers, 0, settings), {0, 5, 3});
       require(std::abs(made.last_loss - expected.last_loss) < 1e-6, world.rank(),
               "losses are those of data parallelism");
+      // A norm with other last bits would clip by the same float most of the time.
+      require(made.last_norm == expected.last_norm, world.rank(), "norms have the bits of data parallelism");
       if (world.rank() != 0) continue;
       require(made.end == expected.end && made.saved == expected.saved, 0,
               "synchronous servers have the bits of data parallelism");

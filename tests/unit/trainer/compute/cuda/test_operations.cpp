@@ -231,7 +231,7 @@ TEST_CASE("the device decides a step, clips it, and applies or skips it", "[gpu 
   CHECK(moments.values()[5] == Approx(0.1 * 0.1 / good.gradient_norm));  // clipped to norm 1
   CHECK(parameters.values()[5] == Approx(1 - 0.01).epsilon(1e-5));
   CHECK(rounded.values()[5].bits == bfloat16(parameters.values()[5]).bits);
-  CHECK(on.gpu.sum_of_squares(gradients.data(), count) == Approx(count * 0.01));
+  CHECK(on.gpu.sum_of_squares(gradients.data(), count, 0) == Approx(count * 0.01));
 
   // SGD takes the same decision: v = 0.9 v + g / norm + 0.1 p, p -= 0.5 (g / norm + 0.1 p + 0.9 v).
   auto weights = on.to_device(std::vector<float>(count, 1)),
@@ -269,7 +269,7 @@ TEST_CASE("with MUSTER_CUDA_CHECK the error of a kernel or product names it") {
     auto product = on.allocate<bfloat16>(std::size_t{64} * 64);
     setenv("FAKE_CUDA", "stream_error", 1);
     bool const named = check[0] == '1';
-    CHECK_THROWS_WITH(on.gpu.sum_of_squares(values.data(), 1000),
+    CHECK_THROWS_WITH(on.gpu.sum_of_squares(values.data(), 1000, 0),
                       Catch::Contains(named ? "muster_squares on " : "computing"));
     const auto multiply = [&] {
       on.gpu.matmul({64, 64, 64}, matrix.data(), matrix.data(), nullptr, product.data());
