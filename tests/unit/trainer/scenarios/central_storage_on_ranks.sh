@@ -5,19 +5,10 @@
 # others with one line and leaves nothing behind.
 set -eu
 mpirun=$1 train=$2
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-i=0
-while [ $i -lt 200 ]; do
-  echo "line $i of a text that is long enough to learn something from"
-  i=$((i + 1))
-done > "$folder/text"
+# shellcheck source=tests/unit/trainer/scenarios/text_and_failures.sh
+. "$(dirname "$0")/text_and_failures.sh"
+write_text 200
 
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
 run() {  # run RANKS OPTIONS…
   ranks=$1
   shift

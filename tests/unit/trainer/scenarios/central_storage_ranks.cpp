@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "full_state.hpp"
 #include "strategies/make_strategy.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
@@ -28,20 +29,6 @@ void require(bool fine, int rank, const std::string& what) {
   ++failures;
   std::fprintf(stderr, "FAILED on rank %d: %s\n", rank, what.c_str());
 }
-
-/// The tensors of a checkpoint, on rank 0.
-struct FullState {
-  std::vector<float> parameters, moment1, moment2;
-  TrainingTensors tensors() { return {parameters, moment1, moment2, {}}; }
-  bool operator==(const FullState&) const = default;
-
-  void allocate(const Strategy& strategy) {
-    const std::size_t size = strategy.table().arena_size;
-    parameters.resize(size);
-    moment1.resize(size);
-    moment2.resize(strategy.checkpoint_parts().moments == 2 ? size : 0);
-  }
-};
 
 struct Course {
   OptimizerKind kind = OptimizerKind::adamw;

@@ -1,22 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # parameter_server_on_ranks.sh ON_RANKS MUSTER_TRAIN: runs of --strategy=parameter-server on several ranks. A signal to one rank ends
-# all of them after the same step. A lost worker is named in one line, and the others end with the bits of a run that lost nobody. A lost server ends the job with one line, and the run goes on
-# from the newest checkpoint, by another strategy, too.
+# all of them after the same step. A lost worker is named in one line, and the others end with the bits of a run that lost nobody. A
+# lost server ends the job with one line, and the run goes on from the newest checkpoint, by another strategy, too.
 set -eu
 on_ranks=$1 train=$2
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-i=0
-while [ $i -lt 200 ]; do
-  echo "line $i of a text that is long enough to learn something from"
-  i=$((i + 1))
-done > "$folder/text"
+# shellcheck source=tests/unit/trainer/scenarios/text_and_failures.sh
+. "$(dirname "$0")/text_and_failures.sh"
+write_text 200
 
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
 run() {  # run RANKS OPTIONS…
   ranks=$1
   shift

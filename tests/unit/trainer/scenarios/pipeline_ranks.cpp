@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "full_state.hpp"
 #include "strategies/make_strategy.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
@@ -27,13 +28,6 @@ void require(bool fine, const Communicator& world, const std::string& what) {
   ++failures;
   std::fprintf(stderr, "FAILED on rank %d of %d: %s\n", world.rank(), world.size(), what.c_str());
 }
-
-/// The tensors of a checkpoint, on rank 0.
-struct FullState {
-  std::vector<float> parameters, moment1, moment2;
-  TrainingTensors tensors() { return {parameters, moment1, moment2, {}}; }
-  bool operator==(const FullState&) const = default;
-};
 
 /// What a course leaves, on rank 0.
 struct Result {
@@ -76,8 +70,7 @@ Result train(Communicator world, const Workload& workload, StrategySettings sett
   const auto save = [&](FullState& state) {
     require(CollectiveErrors(world).differing_ranks(strategy->parameter_hash()).empty(), world,
             "all ranks have the same hash");
-    const std::size_t size = world.rank() == 0 ? strategy->table().arena_size : 0;
-    for (auto* arena : {&state.parameters, &state.moment1, &state.moment2}) arena->resize(size);
+    if (world.rank() == 0) state.allocate(*strategy);
     strategy->gather_state(state.tensors());
   };
   if (from != nullptr) {
@@ -177,8 +170,7 @@ void test_flags(const Communicator& world, const Workload& workload) {
       make_strategy(pipelined(training(2), ScheduleKind::one_f_one_b, 2), workload, compute, four, four);
   strategy->broadcast();
   FullState state;
-  const std::size_t size = four.rank() == 0 ? strategy->table().arena_size : 0;
-  for (auto* arena : {&state.parameters, &state.moment1, &state.moment2}) arena->resize(size);
+  if (four.rank() == 0) state.allocate(*strategy);
   const auto step = [&](const StepFlags& flags) {
     strategy->begin_step(0, 0, rate, flags);
     require(strategy->in_flight() == 1, four, "a step is in flight");

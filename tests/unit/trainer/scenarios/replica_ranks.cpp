@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "full_state.hpp"
 #include "strategies/data_parallel/replica.hpp"
 #include "strategies/memory_estimate.hpp"
 #include "temporary_folder.hpp"
@@ -55,13 +56,6 @@ void test_skipped_update(Job& job, Communicator world, const Workload& workload,
 /// Number of steps in which the exposed time differed from the reduction's time.
 int overlapped_steps = 0;
 
-/// The tensors of a checkpoint.
-struct FullState {
-  std::vector<float> parameters, moment1, moment2;
-  TrainingTensors tensors() { return {parameters, moment1, moment2}; }
-  bool operator==(const FullState&) const = default;
-};
-
 struct StepRange {
   int chunk = 0;
   bool sharded = false;
@@ -106,10 +100,7 @@ FullState train(Communicator world, const Workload& workload, const StepRange& r
   require(CollectiveErrors(world).differing_ranks(replica.parameter_hash()).empty(), world.rank(),
           "all ranks have the same parameters");
   FullState whole;
-  if (world.rank() == 0) {
-    for (auto* part : {&whole.parameters, &whole.moment1}) part->resize(arena);
-    if (range.optimizer == OptimizerKind::adamw) whole.moment2.resize(arena);
-  }
+  if (world.rank() == 0) whole.allocate(replica);
   replica.gather_state(whole.tensors());
   return whole;
 }

@@ -6,14 +6,9 @@
 # give the same checkpoint for any number of ranks. A failing rank 0 and wrong settings must end all ranks.
 set -eu
 mpirun=$1 train=$2
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-i=0
-while [ $i -lt 600 ]; do
-  echo "line $i of a text that is long enough to learn something from"
-  i=$((i + 1))
-done > "$folder/text"
+# shellcheck source=tests/unit/trainer/scenarios/text_and_failures.sh
+. "$(dirname "$0")/text_and_failures.sh"
+write_text 600
 
 run() {  # run RANKS OPTIONS…
   ranks=$1
@@ -22,10 +17,6 @@ run() {  # run RANKS OPTIONS…
     --steps 40 --warmup 5 --threads 1 --device cpu "$@"
 }
 last=checkpoints/step-00000040/tensors.safetensors
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
 
 for ranks in 1 2 3; do
   run $ranks --output "$folder/run$ranks" > "$folder/log$ranks"
