@@ -185,8 +185,6 @@ void check_elastic(const Options& options, const Job& job, CollectiveErrors& err
       throw Error(ErrorCode::usage, fmt::format("--elastic {} is more than this job has: {}", options.elastic,
                                                 plural(job.size(), "rank")));
     }
-    if (options.elastic > 0 && job.on_gpu())
-      throw Error(ErrorCode::usage, "--elastic works on the CPU only: pass --device=cpu, or leave it out");
   });
 }
 

@@ -125,7 +125,6 @@ Plan make_plan(const Settings& settings, const Replica::Settings& training, cons
 void check_plan(const Settings& settings, const Replica::Settings& training, const Workload& workload,
                 int ranks) {
   const int length = pipeline_ranks(settings, ranks), stages = length * settings.virtual_stages;
-  if (training.on_device) refuse("it computes on CPUs only so far: pass --device=cpu");
   if (workload.layers() == 0) refuse("it divides the layers of GPTs, and the model is none");
   if (length < 2) refuse("one stage is no pipeline: start more ranks, or leave it out");
   if (ranks % length != 0) {

@@ -43,7 +43,6 @@ TEST_CASE("parameter servers compute on the CPU", "[options]") {
   const Options served = parse({"--strategy=parameter-server", "--servers=2", "--staleness=unbounded"});
   CHECK(served.servers == 2);
   CHECK(served.staleness == "unbounded");
-  CHECK(served.device == Device::cpu);
   CHECK(parse({"--strategy=parameter-server", "--staleness=1000000"}).wire_dtype == "fp32");
 }
 
@@ -173,7 +172,6 @@ TEST_CASE("wrong options are refused in one line, with the exit code of wrong us
       {"--strategy=parameter-server", "--shard-optimizer"},
       {"--strategy=parameter-server", "--micro-batch=2"},
       {"--strategy=parameter-server", "--sync-every=3"},
-      {"--strategy=parameter-server", "--device=cuda"},
       {"--strategy=parameter-server", "--deterministic", "--staleness=1"},
       {"--strategy=parameter-server", "--deterministic", "--wire-dtype=bf16"}};
   for (const auto& arguments : wrong) {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "run/choose_device.hpp"
 #include "strategies/memory_estimate.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/data/refusal.hpp"
@@ -35,10 +34,6 @@ TEST_CASE("settings that contradict central storage are refused", "[options][str
         0);
   CHECK(refused("--sync-every=9").find("--sync-every 9 has a meaning with --strategy=local-sgd only") == 0);
   CHECK(refused("--outer-optimizer=nesterov").find("--outer-optimizer nesterov has a meaning") == 0);
-  CHECK(usage_error_text([] {
-          choose_device(parse_central({"--device=cuda"}));
-        }).find("--strategy=central-storage keeps the parameters in host memory") == 0);
-  CHECK(choose_device(parse_central({})).device == Device::cpu);
   CHECK(setting_warnings(parse_central({}), 1, 1000) ==
         std::vector<std::string>{"--strategy=central-storage has no effect on 1 rank"});
 }
