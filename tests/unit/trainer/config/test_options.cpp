@@ -39,7 +39,7 @@ TEST_CASE("options and their defaults", "[options]") {
   CHECK(parse({"--deterministic", "--chunk=3"}).chunk == 3);
 }
 
-TEST_CASE("parameter servers compute on the CPU", "[options]") {
+TEST_CASE("parameter servers have settings of their own", "[options]") {
   const Options served = parse({"--strategy=parameter-server", "--servers=2", "--staleness=unbounded"});
   CHECK(served.servers == 2);
   CHECK(served.staleness == "unbounded");
