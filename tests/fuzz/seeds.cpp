@@ -22,6 +22,7 @@
 #include "step/step_record.hpp"
 #include "tokenizer/split_pattern.hpp"
 #include "trainer/picture_sets/tar_archive.hpp"
+#include "transport/frame_body.hpp"
 #include "transport/handshake.hpp"
 #include "weights/huggingface_folder.hpp"
 #include "weights/llmc_file.hpp"
@@ -49,7 +50,7 @@ Bytes framed(int first, const std::vector<std::pair<int, json>>& messages) {
   Bytes bytes;
   if (first >= 0) bytes.push_back(static_cast<std::uint8_t>(first));
   for (const auto& [from, message] : messages)
-    fuzz::append_frame(bytes, static_cast<std::uint8_t>(from), write_cbor(message));
+    fuzz::append_frame(bytes, static_cast<std::uint8_t>(from), control::write_frame_body(message));
   return bytes;
 }
 
