@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "bootstrap/user_key.hpp"
+#include "launcher/hostfile_check.hpp"
 #include "launcher/launch_environment.hpp"
 #include "launcher/launcher_detection.hpp"
 #include "launcher/local_hello.hpp"
@@ -109,12 +110,13 @@ bool is_loopback(const std::string& host) {
 std::unique_ptr<Bootstrap> make_env_bootstrap(const GetEnv& lookup) {
   auto const env = read_env_rendezvous(lookup);
   if (!env) {
-    log::debug("join: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: not all set, or one rank");
+    log::debug("join: address: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: not all set, or one rank");
     return nullptr;
   }
   // Another launcher's rank and size must equal these, unless torchrun or MUSTER_JOIN shows which ones count.
   auto const detected = detect_launcher(lookup);
-  if (detected && detected->launcher != "RANK and WORLD_SIZE" && !is_below_torchrun(lookup) &&
+  auto const own = find_rank_environment(lookup);
+  if (detected && detected->launcher != own->launcher && !is_below_torchrun(lookup) &&
       lookup("MUSTER_JOIN") != "address") {
     if (auto const error = check_rank_consistency(lookup, detected->rank, detected->tasks)) throw *error;
     if (detected->tasks != env->size || detected->rank != env->rank) return nullptr;
@@ -123,23 +125,23 @@ std::unique_ptr<Bootstrap> make_env_bootstrap(const GetEnv& lookup) {
   config.rank0_host = env->host;
   config.ports = {env->port};
   config.host_socket = fmt::format("muster/host/{}/{}", env->port, config.job);
-  log::debug("join: RANK/WORLD_SIZE: rank {} of {}, rank 0 at {} port {}", env->rank, env->size, env->host,
-             env->port);
+  log::debug("join: address: {}, rank 0's port {}", env->variables, env->port);
   config.key = read_user_key(lookup, config.job, config.rank);
   if (config.key) {
-    log::debug("join: RANK/WORLD_SIZE: the user's key authenticates");
+    log::debug("join: address: the user's key authenticates");
   } else if (is_loopback(env->host) || env->local_size == env->size) {
     config.codec = make_peercred_codec();
     config.local_name = fmt::format("muster/{}/{}", env->port, config.job);
-    log::debug("join: RANK/WORLD_SIZE: all on this host, the kernel authenticates");
+    log::debug("join: address: all on this host, the kernel authenticates");
   } else {
+    auto const fix = own->is_pod ? "mount the same Secret of 32 or more hexadecimal digits in every pod and "
+                                   "set MUSTER_KEY_FILE to its file"
+                                 : "give every rank the same MUSTER_KEY, for example $(openssl rand -hex 32)";
     throw Error(
         ErrorCode::environment,
         fmt::format(
-            "join: RANK={} and WORLD_SIZE={} name a job over hosts (MASTER_ADDR={}) but MUSTER_KEY is not "
-            "set, so that anybody could join: give every rank the same MUSTER_KEY, for example "
-            "$(openssl rand -hex 32)",
-            env->rank, env->size, env->host),
+            "join: {} name a job over hosts but MUSTER_KEY is not set, so that anybody could join: {}",
+            env->variables, fix),
         env->rank != 0);
   }
   return make_rendezvous_bootstrap(std::move(config));
@@ -148,6 +150,7 @@ std::unique_ptr<Bootstrap> make_env_bootstrap(const GetEnv& lookup) {
 }  // namespace
 
 std::unique_ptr<Bootstrap> select_bootstrap(const Deadline& deadline) {
+  if (auto const error = check_hostfile_was_read(get_env)) throw *error;
   if (is_method_enabled("pmix") || is_method_enabled("slurm")) {
     if (is_below_torchrun(get_env) && get_env("MUSTER_JOIN").empty()) {
       log::debug("join: PMIx, Slurm: passed over, torchrun started this process");

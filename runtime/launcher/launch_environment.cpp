@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <string_view>
 
 #include "host_list/expand_host_list.hpp"
+#include "text/parse_number.hpp"
 
 namespace muster::bootstrap {
 namespace {
@@ -18,14 +19,12 @@ constexpr int last_port = 29999;
 
 // Nothing unless the text is an integer within the limits.
 std::optional<int> parse_int(const std::string& text, int low, int high) {
-  int value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  if (value < low || value > high) return std::nullopt;
-  return value;
+  auto const value = parse_number<int>(text);
+  return value && *value >= low && *value <= high ? value : std::nullopt;
 }
 
 constexpr int max_ranks = 1 << 24;
+constexpr int default_master_port = 29500;  // PyTorch's
 constexpr std::size_t max_hosts = 1u << 20;
 
 int parse_required(const GetEnv& get_env, const char* name, int low, int high) {
@@ -96,6 +95,18 @@ std::string find_rank0_host(const GetEnv& get_env, const std::vector<std::string
   return hosts.front();
 }
 
+// A Trainer's pod with several processes is torchrun's, which sets RANK.
+void check_one_process(const GetEnv& get_env, const RankEnvironment& names, int rank) {
+  auto const processes = get_env("PET_NPROC_PER_NODE");
+  if (names.rank != std::string_view("PET_NODE_RANK") || processes.empty() || processes == "1") return;
+  throw Error(ErrorCode::environment,
+              fmt::format("join: PET_NPROC_PER_NODE={} asks for several processes in a pod, and this one was "
+                          "not started by torchrun: start the program with torchrun, or set numProcPerNode "
+                          "to 1",
+                          processes),
+              rank != 0);
+}
+
 }  // namespace
 
 std::vector<std::uint16_t> parse_port_list(const std::string& list) {
@@ -153,22 +164,27 @@ std::optional<SlurmStep> read_slurm_step(const GetEnv& get_env) {
 }
 
 std::optional<EnvRendezvous> read_env_rendezvous(const GetEnv& get_env) {
-  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
-    if (get_env(name).empty()) return std::nullopt;
+  auto const names = find_rank_environment(get_env);
+  if (!names || get_env(names->host).empty()) return std::nullopt;
+  auto const port = get_env(names->port);
+  if (port.empty() && !names->is_pod) return std::nullopt;
   EnvRendezvous rendezvous;
-  rendezvous.size = parse_required(get_env, "WORLD_SIZE", 1, max_ranks);
+  rendezvous.size = parse_required(get_env, names->size, 1, max_ranks);
   if (rendezvous.size == 1) return std::nullopt;
-  rendezvous.rank = parse_required(get_env, "RANK", 0, rendezvous.size - 1);
+  rendezvous.rank = parse_required(get_env, names->rank, 0, rendezvous.size - 1);
   if (!get_env("LOCAL_RANK").empty())
     rendezvous.local_rank = parse_required(get_env, "LOCAL_RANK", 0, rendezvous.size - 1);
   rendezvous.local_size = parse_int(get_env("LOCAL_WORLD_SIZE"), 1, rendezvous.size).value_or(0);
-  rendezvous.host = get_env("MASTER_ADDR");
-  int const master = parse_required(get_env, "MASTER_PORT", 1, 65535);
+  rendezvous.host = get_env(names->host);
+  int const master = port.empty() ? default_master_port : parse_required(get_env, names->port, 1, 65535);
   rendezvous.port = static_cast<std::uint16_t>(master < 65535 ? master + 1 : master - 1);
   if (!get_env("MUSTER_PORT").empty())
     rendezvous.port = static_cast<std::uint16_t>(parse_required(get_env, "MUSTER_PORT", 1, 65535));
   rendezvous.job = fmt::format("address/{}/{}/{}/{}", rendezvous.host, master, rendezvous.size,
                                get_env("TORCHELASTIC_RUN_ID"));
+  rendezvous.variables = fmt::format("{}={}, {}={} and {}={}", names->rank, rendezvous.rank, names->size,
+                                     rendezvous.size, names->host, rendezvous.host);
+  check_one_process(get_env, *names, rendezvous.rank);
   return rendezvous;
 }
 

@@ -27,19 +27,27 @@ struct SlurmStep {
 /// @throws Error(ErrorCode::environment) when the variables contradict each other.
 std::optional<SlurmStep> read_slurm_step(const GetEnv& get_env);
 
-/// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them.
+/// What variables say of a job: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them, or
+/// those that Kubernetes gives a pod.
 struct EnvRendezvous {
   int rank = 0;
   int local_rank = 0;  ///< LOCAL_RANK, 0 without it
   int local_size = 0;  ///< LOCAL_WORLD_SIZE, 0 when unknown
   int size = 0;
-  std::string host;        ///< MASTER_ADDR
+  std::string variables;   ///< "RANK=1, WORLD_SIZE=4 and MASTER_ADDR=node1", with the names that were read
+  std::string host;        ///< rank 0's
   std::uint16_t port = 0;  ///< MUSTER_PORT, else the one after MASTER_PORT, which the framework uses
   std::string job;         ///< distinguishes jobs that use the same address
 };
 
-/// Nothing unless all four are set and there are several ranks.
-/// @throws Error(ErrorCode::environment) when one of them is not a number in its range.
+/// The first of these whose variables are all set:
+///   torchrun             RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
+///   LeaderWorkerSet      LWS_WORKER_INDEX, LWS_GROUP_SIZE, LWS_LEADER_ADDRESS
+///   Kubeflow Trainer     PET_NODE_RANK, PET_NNODES, PET_MASTER_ADDR
+///   Indexed Job, JobSet  JOB_COMPLETION_INDEX, and the manifest's WORLD_SIZE and MASTER_ADDR
+/// A pod's MASTER_PORT, or PET_MASTER_PORT, may be missing: 29500. Nothing for a job of one rank.
+/// @throws Error(ErrorCode::environment) when one of them is not a number in its range, or when
+/// PET_NPROC_PER_NODE promises more than one process in a pod, which torchrun would have started.
 std::optional<EnvRendezvous> read_env_rendezvous(const GetEnv& get_env);
 
 /// True below torchrun: RANK and WORLD_SIZE are then the innermost launcher's, and the variables of PMIx and

@@ -3,19 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "deadline.hpp"
+#include "text/parse_number.hpp"
 
 namespace muster::bootstrap {
 namespace {
 
 // 0 unless the text is an integer.
-int parse_count(const std::string& text) {
-  int value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() ? value : 0;
-}
+int parse_count(const std::string& text) { return parse_number<int>(text).value_or(0); }
 
 std::optional<DetectedLauncher> detect_slurm(const GetEnv& get_env) {
   if (get_env("SLURM_STEP_ID").empty() || get_env("SLURM_PROCID").empty()) return std::nullopt;
@@ -24,7 +19,20 @@ std::optional<DetectedLauncher> detect_slurm(const GetEnv& get_env) {
   return DetectedLauncher{tasks, parse_count(get_env("SLURM_PROCID")), "srun"};
 }
 
+constexpr RankEnvironment rank_environments[] = {
+    {"RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", false},
+    {"LeaderWorkerSet", "LWS_WORKER_INDEX", "LWS_GROUP_SIZE", "LWS_LEADER_ADDRESS", "MASTER_PORT", true},
+    {"Kubeflow Trainer", "PET_NODE_RANK", "PET_NNODES", "PET_MASTER_ADDR", "PET_MASTER_PORT", true},
+    {"a Job of Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", true},
+};
+
 }  // namespace
+
+std::optional<RankEnvironment> find_rank_environment(const GetEnv& get_env) {
+  for (const auto& names : rank_environments)
+    if (!get_env(names.rank).empty() && !get_env(names.size).empty()) return names;
+  return std::nullopt;
+}
 
 std::optional<DetectedLauncher> detect_launcher(const GetEnv& get_env) {
   if (int const tasks = parse_count(get_env("OMPI_COMM_WORLD_SIZE")); tasks > 0) {
@@ -34,9 +42,9 @@ std::optional<DetectedLauncher> detect_launcher(const GetEnv& get_env) {
   if (int const tasks = parse_count(get_env("PMI_SIZE")); tasks > 0) {
     return DetectedLauncher{tasks, parse_count(get_env("PMI_RANK")), "a PMI launcher"};
   }
-  if (int const tasks = parse_count(get_env("WORLD_SIZE")); tasks > 0 && !get_env("RANK").empty()) {
-    return DetectedLauncher{tasks, parse_count(get_env("RANK")), "RANK and WORLD_SIZE"};
-  }
+  auto const names = find_rank_environment(get_env);
+  if (int const tasks = names ? parse_count(get_env(names->size)) : 0; tasks > 0)
+    return DetectedLauncher{tasks, parse_count(get_env(names->rank)), names->launcher};
   return std::nullopt;
 }
 
@@ -55,8 +63,10 @@ std::optional<Error> check_singleton_allowed(const GetEnv& get_env) {
                       mpi_type.empty() ? "" : ", in place of --mpi=" + mpi_type);
   } else if (detected->launcher == "mpirun") {
     fix = "use an mpirun whose PMIx this libmuster can reach, or srun --mpi=pmix";
-  } else if (detected->launcher == "RANK and WORLD_SIZE") {
-    fix = "set MASTER_ADDR and MASTER_PORT too, as torchrun does";
+  } else if (auto const names = find_rank_environment(get_env);
+             names && names->launcher == detected->launcher) {
+    fix = names->is_pod ? fmt::format("set {} to the name of rank 0's pod", names->host)
+                        : "set MASTER_ADDR and MASTER_PORT too, as torchrun does";
   }
   return Error(ErrorCode::environment,
                fmt::format("{} started {} tasks but they cannot find each other and would run as {} separate "

@@ -14,11 +14,24 @@ namespace muster::bootstrap {
 /// The value of an environment variable, empty when it is not set.
 using GetEnv = std::function<std::string(const char*)>;
 
+/// Names of the variables by which a launcher tells a process its place.
+struct RankEnvironment {
+  const char* launcher;  ///< in messages
+  const char* rank;
+  const char* size;
+  const char* host;  ///< rank 0's
+  const char* port;
+  bool is_pod;  ///< one of Kubernetes, whose pods each have an address of their own
+};
+
+/// The names of the first launcher for which rank and size are set: torchrun's, then Kubernetes' kinds.
+std::optional<RankEnvironment> find_rank_environment(const GetEnv& get_env);
+
 /// How many tasks the launcher started, including this process, according to its variables.
 struct DetectedLauncher {
   int tasks = 0;
   int rank = 0;
-  std::string launcher;  ///< "srun", "mpirun", "a PMI launcher", "RANK and WORLD_SIZE"
+  std::string launcher;  ///< "srun", "mpirun", "a PMI launcher", or RankEnvironment::launcher
 };
 
 /// Reads the variables of the innermost launcher. A process below mpirun inside a Slurm step belongs to

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 
 #include "deadline.hpp"
 #include "proc_file.hpp"
+#include "text/parse_number.hpp"
 
 namespace muster::bootstrap {
 namespace {
@@ -26,11 +26,12 @@ struct RankMarker {
   const char* rank;
 };
 
-std::optional<RankMarker> find_marker(const std::string& method) {
+std::optional<RankMarker> find_marker(const GetEnv& get_env, const std::string& method) {
   if (method == "slurm")
     return RankMarker{{"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"}, "SLURM_PROCID"};
   if (method == "pmix") return RankMarker{{"PMIX_NAMESPACE"}, "PMIX_RANK"};
-  if (method == "address") return RankMarker{{"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"}, "RANK"};
+  if (auto const names = find_rank_environment(get_env); names && method == "address")
+    return RankMarker{{names->host, names->port, "TORCHELASTIC_RUN_ID"}, names->rank};
   return std::nullopt;
 }
 
@@ -44,13 +45,6 @@ std::string find_value(const std::string& environment, const std::string& name) 
     at = end + 1;
   }
   return "";
-}
-
-std::optional<long> parse_number(const std::string& text) {
-  long value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 bool is_own(const std::filesystem::path& process) {
@@ -69,12 +63,12 @@ std::string read_name(const std::filesystem::path& process) {
 std::map<int, RankProcess> find_rank_processes(const GetEnv& get_env, const std::string& method,
                                                const std::string& proc) {
   std::map<int, RankProcess> found;
-  auto const marker = find_marker(method);
+  auto const marker = find_marker(get_env, method);
   if (!marker || get_env(marker->job.front()).empty()) return found;
   int unreadable_count = 0;
   std::error_code error;
   for (std::filesystem::directory_iterator at(proc, error), end; !error && at != end; at.increment(error)) {
-    auto const pid = parse_number(at->path().filename().string());
+    auto const pid = parse_number<long>(at->path().filename().string());
     if (!pid || !is_own(at->path())) continue;
     auto const environment = read_bounded(
         [file = (at->path() / "environ").string()] { return read_proc_file(file); }, Deadline(read_timeout));
@@ -86,7 +80,7 @@ std::map<int, RankProcess> find_rank_processes(const GetEnv& get_env, const std:
     bool const ours = std::all_of(marker->job.begin(), marker->job.end(), [&](const char* name) {
       return find_value(*environment, name) == get_env(name);
     });
-    auto const rank = ours ? parse_number(find_value(*environment, marker->rank)) : std::nullopt;
+    auto const rank = ours ? parse_number<long>(find_value(*environment, marker->rank)) : std::nullopt;
     if (!rank || *rank < 0) continue;
     auto& process = found[static_cast<int>(*rank)];
     if (process.pid != 0 && process.pid < *pid) continue;

@@ -359,7 +359,7 @@ heard_on_n1() {
   run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_LOG=debug TORCHELASTIC_RUN_ID=7 MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 bash -c "$script"
   [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
   times 4 'join: PMIx, Slurm: passed over, torchrun started this process'
-  for rank in 0 1 2 3; do traced "RANK/WORLD_SIZE: rank $rank of 4, rank 0 at n0 port [0-9]+"; done
+  for rank in 0 1 2 3; do traced "address: RANK=$rank, WORLD_SIZE=4 and MASTER_ADDR=n0, rank 0's port [0-9]+"; done
   # An error: RANK and Slurm's rank disagree.
   run lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 bash -c "$script"
   [ "$status" != 0 ]

@@ -7,14 +7,17 @@
 #include <map>
 
 #include "catch.hpp"
+#include "launcher/hostfile_check.hpp"
 #include "launcher/launch_environment.hpp"
 #include "rendezvous/missing_ranks.hpp"
 #include "silent_file.hpp"
+#include "temporary_folder.hpp"
 #include "variables.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;
 using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -110,6 +113,59 @@ TEST_CASE("when all four of torchrun's variables are set, they count, and the po
     auto partial = set;
     partial.erase(name);
     CHECK_FALSE(read_env_rendezvous(variables(partial)));
+  }
+}
+
+TEST_CASE("a pod finds its job in the variables of Kubernetes' kinds, and torchrun's count first") {
+  Set const lws{{"LWS_WORKER_INDEX", "2"}, {"LWS_GROUP_SIZE", "4"}, {"LWS_LEADER_ADDRESS", "l"}};
+  Set const trainer{
+      {"PET_NODE_RANK", "2"}, {"PET_NNODES", "4"}, {"PET_MASTER_ADDR", "l"}, {"PET_MASTER_PORT", "29400"}};
+  Set const indexed{{"JOB_COMPLETION_INDEX", "2"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "l"}};
+  for (const auto& [set, port] : {std::pair(lws, 29501), {trainer, 29401}, {indexed, 29501}}) {
+    auto const found = read_env_rendezvous(variables(set));
+    REQUIRE(found);
+    CHECK((found->rank == 2 && found->size == 4 && found->host == "l" && found->port == port));
+    CHECK(detect_launcher(variables(set))->tasks == 4);
+    Set torchrun{{"RANK", "9"}, {"WORLD_SIZE", "16"}, {"MASTER_ADDR", "l"}, {"MASTER_PORT", "1"}};
+    torchrun.insert(set.begin(), set.end());
+    CHECK(read_env_rendezvous(variables(torchrun))->rank == 9);
+  }
+  CHECK(read_env_rendezvous(variables(lws))->variables ==
+        "LWS_WORKER_INDEX=2, LWS_GROUP_SIZE=4 and LWS_LEADER_ADDRESS=l");
+}
+
+TEST_CASE("a pod whose variables are incomplete or wrong gets a line that names them") {
+  Set trainer{{"PET_NODE_RANK", "2"}, {"PET_NNODES", "4"}, {"PET_MASTER_ADDR", "l"}};
+  trainer["PET_NPROC_PER_NODE"] = "1";
+  CHECK(read_env_rendezvous(variables(trainer)));
+  trainer["PET_NPROC_PER_NODE"] = "8";
+  CHECK_THROWS_WITH(read_env_rendezvous(variables(trainer)), ContainsSubstring("PET_NPROC_PER_NODE=8"));
+  trainer["PET_NNODES"] = "2:4";
+  CHECK_THROWS_WITH(read_env_rendezvous(variables(trainer)), ContainsSubstring("PET_NNODES='2:4'"));
+  Set const without_address{{"JOB_COMPLETION_INDEX", "0"}, {"WORLD_SIZE", "4"}};
+  CHECK_FALSE(read_env_rendezvous(variables(without_address)));
+  CHECK_THAT(check_singleton_allowed(variables(without_address))->what(),
+             ContainsSubstring("set MASTER_ADDR"));
+  CHECK_FALSE(check_singleton_allowed(variables({{"JOB_COMPLETION_INDEX", "3"}})));
+}
+
+TEST_CASE("a hostfile that Open MPI 5 did not read is an error") {
+  TemporaryFolder const folder;
+  auto const file = folder.write("hostfile", "# two pods\npod-0.svc slots=2\npod-1.svc slots=2\n\n");
+  Set set{{"OMPI_MCA_orte_default_hostfile", file},
+          {"OMPI_UNIVERSE_SIZE", "2"},
+          {"OMPI_COMM_WORLD_RANK", "0"},
+          {"OMPI_VERSION", "5.0.11"},
+          {"PRTE_LAUNCHED", "1"}};
+  auto const refusal = check_hostfile_was_read(variables(set));
+  REQUIRE(refusal);
+  CHECK_THAT(refusal->what(), ContainsSubstring("knows 2 slots") && ContainsSubstring("has 4"));
+  for (auto const& [name, value] : Set{{"OMPI_UNIVERSE_SIZE", "4"},
+                                       {"PRTE_LAUNCHED", ""},
+                                       {"OMPI_MCA_orte_default_hostfile", "/nonexistent"}}) {
+    auto other = set;
+    other[name] = value;
+    CHECK_FALSE(check_hostfile_was_read(variables(other)));
   }
 }
 
