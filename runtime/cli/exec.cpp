@@ -38,7 +38,8 @@ struct ExecOptions {
   std::optional<std::vector<std::string>> command;
 };
 
-void print_line(const std::string& text) { std::cerr << "muster: exec: " << printable(text) << "\n"; }
+/// In one piece, since several processes print.
+void print_line(const std::string& text) { std::cerr << "muster: exec: " + printable(text) + "\n"; }
 
 std::optional<std::string> variable(const std::string& name) {
   const char* value = std::getenv(name.c_str());

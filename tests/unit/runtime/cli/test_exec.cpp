@@ -17,10 +17,11 @@ using muster::CpuSet;
 
 namespace {
 
-/// In an environment of these variables alone. before: a command that starts muster, such as taskset.
+/// In an environment of these variables and a sanitizer's. before: a command that starts muster, such as
+/// taskset.
 Result run_exec(const std::string& arguments, const std::string& set = "", const std::string& before = "") {
-  return shell("env -i PATH=\"$PATH\" " + set + " timeout 60 " + before + " '" MUSTER_COMMAND "' exec " +
-               arguments);
+  return shell("env -i PATH=\"$PATH\" ASAN_OPTIONS=\"$ASAN_OPTIONS\" LSAN_OPTIONS=\"$LSAN_OPTIONS\" " + set +
+               " timeout 60 " + before + " '" MUSTER_COMMAND "' exec " + arguments);
 }
 
 /// Lines NAME=VALUE.
