@@ -7,11 +7,14 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "bench/bench.hpp"
 #include "check_build.hpp"
 #include "doctor/doctor.hpp"
+#include "exec.hpp"
 #include "launcher/launcher_detection.hpp"
 #include "launcher/local_hello.hpp"
 #include "muster/error.hpp"
@@ -48,6 +51,7 @@ void print_failure(const std::string& text) { std::cerr << "muster: " << muster:
 
 int run(int argc, char** argv) {
   int code = 0;
+  auto command = muster::cli::take_command(argc, argv);
   CLI::App app("Muster: every rank of a multi-node GPU job on the right GPU, cores, memory and network card.",
                "muster");
   app.set_version_flag("--version", std::string("muster ") + muster::version);
@@ -56,6 +60,7 @@ int run(int argc, char** argv) {
   muster::cli::add_plan(app);
   muster::cli::add_doctor(app, code);
   muster::cli::add_bench(app, code);
+  muster::cli::add_exec(app, code, std::move(command));
   muster::cli::add_check_build(app);
   try {
     app.parse(argc, argv);
@@ -74,8 +79,9 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // hwloc prints several lines of its own about a file that it cannot read.
-  setenv("HWLOC_HIDE_ERRORS", "2", 0);
+  // hwloc prints several lines of its own about a file that it cannot read. `exec` does not use hwloc, and
+  // its command gets this environment.
+  if (argc < 2 || std::string_view(argv[1]) != "exec") setenv("HWLOC_HIDE_ERRORS", "2", 0);
   int code = exit_software;
   try {
     code = run(argc, argv);

@@ -34,25 +34,6 @@ int parse_required(const GetEnv& get_env, const char* name, int low, int high) {
               fmt::format("join: {}='{}' must be an integer between {} and {}", name, text, low, high));
 }
 
-// "2(x3),1" → 2 2 2 1
-std::vector<int> parse_task_counts(const std::string& list) {
-  std::vector<int> counts;
-  std::size_t at = 0;
-  while (at < list.size()) {
-    auto const end = std::min(list.find(',', at), list.size());
-    auto const item = list.substr(at, end - at);
-    auto const times_at = item.find("(x");
-    auto const count = parse_int(item.substr(0, times_at), 0, max_ranks);
-    int times = 1;
-    if (times_at != std::string::npos)
-      times = parse_int(item.substr(times_at + 2, item.size() - times_at - 3), 1, max_ranks).value_or(0);
-    if (!count || static_cast<std::size_t>(times) > max_hosts - counts.size()) return {};
-    counts.insert(counts.end(), static_cast<std::size_t>(times), *count);
-    at = end + 1;
-  }
-  return counts;
-}
-
 // Slurm reports only this rank's host. Those of other ranks follow only from the block and cyclic
 // distributions.
 std::vector<std::string> hosts_by_rank(const SlurmStep& step, const std::vector<int>& counts,
@@ -108,6 +89,24 @@ void check_one_process(const GetEnv& get_env, const RankEnvironment& names, int 
 }
 
 }  // namespace
+
+std::vector<int> parse_task_counts(const std::string& list) {
+  std::vector<int> counts;
+  std::size_t at = 0;
+  while (at < list.size()) {
+    auto const end = std::min(list.find(',', at), list.size());
+    auto const item = list.substr(at, end - at);
+    auto const times_at = item.find("(x");
+    auto const count = parse_int(item.substr(0, times_at), 0, max_ranks);
+    int times = 1;
+    if (times_at != std::string::npos)
+      times = parse_int(item.substr(times_at + 2, item.size() - times_at - 3), 1, max_ranks).value_or(0);
+    if (!count || static_cast<std::size_t>(times) > max_hosts - counts.size()) return {};
+    counts.insert(counts.end(), static_cast<std::size_t>(times), *count);
+    at = end + 1;
+  }
+  return counts;
+}
 
 std::vector<std::uint16_t> parse_port_list(const std::string& list) {
   std::vector<std::uint16_t> ports;

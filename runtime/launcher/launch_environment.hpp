@@ -59,6 +59,8 @@ bool is_below_torchrun(const GetEnv& get_env);
 /// Muster's plugin set them for an outer task.
 std::optional<Error> check_rank_consistency(const GetEnv& get_env, int rank, int size);
 
+/// "2(x3),1" → 2 2 2 1, Slurm's tasks of each node; empty for anything else.
+std::vector<int> parse_task_counts(const std::string& list);
 /// "12000-12003,12007" → its ports; empty for anything else.
 std::vector<std::uint16_t> parse_port_list(const std::string& list);
 /// Ports to try for a job, in this order, the same on every rank. All are between 10000 and 29999: outside

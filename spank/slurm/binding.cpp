@@ -8,6 +8,13 @@
 
 #include <array>
 #include <cerrno>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "placement/topology/live/sysfs.hpp"
+#include "text/printable.hpp"
 
 namespace muster::spank {
 
@@ -33,6 +40,37 @@ int set_policy(int mode, const std::vector<int>& domains) {
 }
 
 }  // namespace
+
+CpuSet read_affinity(int pid) {
+  CpuSet cpus;
+  // A fixed cpu_set_t holds 1024 CPUs; machines with more need a larger one, so size it to the placement's
+  // own limit.
+  cpu_set_t* mask = CPU_ALLOC(CpuSet::limit);
+  const std::size_t bytes = CPU_ALLOC_SIZE(CpuSet::limit);
+  if (mask == nullptr) throw std::bad_alloc();
+  if (sched_getaffinity(pid, bytes, mask) == 0)
+    for (int cpu = 0, left = CPU_COUNT_S(bytes, mask); left > 0; ++cpu)
+      if (CPU_ISSET_S(cpu, bytes, mask)) {
+        cpus.add(cpu);
+        --left;
+      }
+  CPU_FREE(mask);
+  return cpus;
+}
+
+std::vector<int> read_memory_domains() {
+  constexpr std::string_view key = "\nMems_allowed_list:";
+  const std::string status = placement::Sysfs("/").text("/proc/self/status").value_or("");
+  const auto at = status.find(key);
+  if (at == std::string::npos) return {};
+  const auto start = status.find_first_not_of(" \t", at + key.size());
+  const std::string list = status.substr(start, status.find('\n', start) - start);
+  const auto domains = CpuSet::parse_list(list);
+  if (!domains)
+    throw std::runtime_error("the kernel's Mems_allowed_list in /proc/self/status, '" +
+                             printable(list.substr(0, 80)) + "', is not a list of NUMA domains like 0-3,8");
+  return domains->to_vector();
+}
 
 int bind_to_cpus(const CpuSet& cpus) {
   cpu_set_t* mask = CPU_ALLOC(CpuSet::limit);

@@ -8,6 +8,13 @@
 
 namespace muster::spank {
 
+/// The CPUs that a process may run on; 0: the calling one. Empty: there is no such process.
+CpuSet read_affinity(int pid = 0);
+
+/// The NUMA domains whose memory the calling process may use; empty: the kernel does not say.
+/// @throws std::runtime_error with one line if the kernel's list cannot be parsed.
+std::vector<int> read_memory_domains();
+
 /// Binds the calling process to these CPUs. Returns 0 or errno (EINVAL: none of them is in its cpuset).
 int bind_to_cpus(const CpuSet& cpus);
 

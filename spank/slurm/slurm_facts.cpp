@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm/slurm_facts.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <new>
 #include <sstream>
 #include <stdexcept>
 
 #include "isolation_marker.hpp"
-#include "placement/topology/live/sysfs.hpp"
+#include "slurm/binding.hpp"
 #include "slurm/srun_command.hpp"
 #include "text/parse_number.hpp"
-#include "text/printable.hpp"
 
 extern "C" {
 #include <slurm/spank.h>
@@ -52,37 +49,6 @@ std::vector<int> ranks_of_local_tasks(spank_t spank, int local_tasks) {
     ranks.push_back(static_cast<int>(rank));
   }
   return ranks;
-}
-
-CpuSet read_affinity() {
-  CpuSet cpus;
-  // A fixed cpu_set_t holds 1024 CPUs; machines with more need a larger one, so size it to the placement's
-  // own limit.
-  cpu_set_t* mask = CPU_ALLOC(CpuSet::limit);
-  const std::size_t bytes = CPU_ALLOC_SIZE(CpuSet::limit);
-  if (mask == nullptr) throw std::bad_alloc();
-  if (sched_getaffinity(0, bytes, mask) == 0)
-    for (int cpu = 0, left = CPU_COUNT_S(bytes, mask); left > 0; ++cpu)
-      if (CPU_ISSET_S(cpu, bytes, mask)) {
-        cpus.add(cpu);
-        --left;
-      }
-  CPU_FREE(mask);
-  return cpus;
-}
-
-std::vector<int> read_memory_domains() {
-  constexpr std::string_view key = "\nMems_allowed_list:";
-  const std::string status = placement::Sysfs("/").text("/proc/self/status").value_or("");
-  const auto at = status.find(key);
-  if (at == std::string::npos) return {};
-  const auto start = status.find_first_not_of(" \t", at + key.size());
-  const std::string list = status.substr(start, status.find('\n', start) - start);
-  const auto domains = CpuSet::parse_list(list);
-  if (!domains)
-    throw std::runtime_error("the kernel's Mems_allowed_list in /proc/self/status, '" +
-                             printable(list.substr(0, 80)) + "', is not a list of NUMA domains like 0-3,8");
-  return domains->to_vector();
 }
 
 std::string read_host_name() {

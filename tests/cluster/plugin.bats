@@ -147,3 +147,16 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
   [[ "${lines[0]}" =~ ^[0-9a-f]{32}$ ]]
   [ "${lines[0]}" != "$seed" ]
 }
+
+@test "muster exec places a task that the plugin leaves alone as the plugin places it" {
+  names=(MUSTER_VERSION MUSTER_GPUS MUSTER_CPUS MUSTER_MEMORY MUSTER_NICS CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER JAX_LOCAL_DEVICE_IDS
+    NCCL_IB_HCA NCCL_SOCKET_IFNAME UCX_NET_DEVICES GLOO_SOCKET_IFNAME OMP_NUM_THREADS RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE)
+  bound='echo "$SLURM_PROCID mask=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"
+    echo "$SLURM_PROCID policy=$(head -n 1 /proc/self/numa_maps | cut -d" " -f2)"'
+  run --separate-stderr -0 lab exec srun -N1 -n2 --gres=gpu:2 --muster=strict bash -c "$show; $bound" - "${names[@]}"
+  plugin=$(sort <<<"$output")
+  [ "$(value MUSTER_CPUS)/$(value CUDA_VISIBLE_DEVICES)" = "0 1/0,1 0,1" ]
+  run --separate-stderr -0 lab exec srun -N1 -n2 --gres=gpu:2 --muster=off --cpu-bind=none \
+    "$MUSTER_BUILD/bin/muster" exec --muster strict -- bash -c "$show; $bound" - "${names[@]}"
+  diff <(echo "$plugin") <(sort <<<"$output")
+}

@@ -96,10 +96,10 @@ void add_job(const JobFacts& facts, std::vector<Variable>& variables) {
          "by a ring MPI_Init ends on all nodes before the first message, by Slurm's tree on each by itself"});
   }
   if (facts.rank >= 0) {
-    variables.push_back({"RANK", std::to_string(facts.rank), "from Slurm"});
-    variables.push_back({"WORLD_SIZE", std::to_string(facts.world_size), "from Slurm"});
-    variables.push_back({"LOCAL_RANK", std::to_string(facts.local_rank), "from Slurm"});
-    variables.push_back({"LOCAL_WORLD_SIZE", std::to_string(facts.local_world_size), "from Slurm"});
+    variables.push_back({"RANK", std::to_string(facts.rank), "from the launcher"});
+    variables.push_back({"WORLD_SIZE", std::to_string(facts.world_size), "from the launcher"});
+    variables.push_back({"LOCAL_RANK", std::to_string(facts.local_rank), "from the launcher"});
+    variables.push_back({"LOCAL_WORLD_SIZE", std::to_string(facts.local_world_size), "from the launcher"});
   }
   if (facts.master_address.empty()) return;
   variables.push_back({"MASTER_ADDR", facts.master_address, "the node of rank 0"});
