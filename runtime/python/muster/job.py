@@ -13,6 +13,7 @@ from . import library as c
 from .communicator import Communicator, in_use
 from .errors import Error, LostRank, check, usage
 from .library import library
+from .store import Store
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Job:
     def __init__(self, handle: ctypes.c_void_p):
         self._handle, self._lost = handle, []
         errors.lost_ranks = lambda: self._lost
-        self.on_rank_lost(lambda lost, what: None)
+        self.on_rank_lost(lambda lost, what: None, deadline=0)
         open_jobs.add(self)
 
     def __enter__(self) -> Job:
@@ -112,6 +113,15 @@ class Job:
     host_count = property(lambda self: library.muster_host_count(self._handle))
     on_gpu = property(lambda self: library.muster_on_gpu(self._handle) == 1, doc="Whether world() works on GPU memory.")
     bootstrap = property(lambda self: library.muster_bootstrap(self._handle).decode(), doc='"pmix", "slurm", "address" or "alone".')
+
+    @property
+    def handle(self) -> ctypes.c_void_p:
+        return self._handle
+
+    @property
+    def store(self) -> Store:
+        """The job's key-value store. shrink() makes a new one, which is empty."""
+        return Store(self)
 
     @property
     def roster(self) -> list[Hello]:
