@@ -51,7 +51,8 @@ def end_on_uncaught_errors() -> None:
         if not isinstance(error, Error):
             return before(kind, error, trace)
         if not error.reported_elsewhere:
-            print(f"{sys.argv[0] or 'python'}: {error}", file=sys.stderr, flush=True)
+            # torch.distributed replaces sys.stderr around this function, and SystemExit drops what it kept.
+            print(f"{sys.argv[0] or 'python'}: {error}", file=sys.__stderr__ or sys.stderr, flush=True)
         raise SystemExit(error.exit_code)
 
     sys.excepthook = hook
