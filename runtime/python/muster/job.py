@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 import sys
 from dataclasses import dataclass
 from typing import Callable
@@ -35,6 +36,7 @@ class Hello:
 
 
 open_jobs: set[Job] = set()  # that this process has neither left nor aborted
+os.register_at_fork(after_in_child=open_jobs.clear)  # a forked child is no rank
 
 
 def milliseconds(seconds: float) -> int:

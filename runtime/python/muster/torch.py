@@ -100,7 +100,7 @@ def replace_uncaught_errors(job: Job) -> None:
     before = sys.excepthook
 
     def hook(kind, error, trace) -> None:
-        if isinstance(error, RuntimeError) and not isinstance(error, Error):
+        if job in open_jobs and isinstance(error, RuntimeError) and not isinstance(error, Error):
             try:
                 job.store.get("muster.torch: no rank puts this", CAUSE_SECONDS)
             except DeadlineExceeded:
