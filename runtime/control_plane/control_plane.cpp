@@ -84,16 +84,19 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
   return plane;
 }
 
+std::shared_ptr<ControlPlane> ControlPlane::alone(ControlPlaneOptions options) {
+  std::shared_ptr<ControlPlane> plane(new ControlPlane(0));
+  plane->start_coordinator(std::move(options));
+  return plane;
+}
+
 std::shared_ptr<ControlPlane> ControlPlane::simulate(int rank, ControlPlaneOptions options,
                                                      std::shared_ptr<Channel> to_leader) {
+  if (rank == 0) return alone(std::move(options));
   std::shared_ptr<ControlPlane> plane(new ControlPlane(rank));
-  if (rank == 0) {
-    plane->start_coordinator(std::move(options));
-  } else {
-    plane->options_ = with_default_leaders(std::move(options));
-    plane->start_relay();
-    plane->start_channel(std::move(to_leader));
-  }
+  plane->options_ = with_default_leaders(std::move(options));
+  plane->start_relay();
+  plane->start_channel(std::move(to_leader));
   return plane;
 }
 
@@ -216,22 +219,11 @@ void ControlPlane::fail_coordinator_unresponsive(const std::string& what, millis
               rank_ != reporter_when_rank0_lost(options_.roster));
 }
 
-std::vector<Blob> ControlPlane::gather(const std::string& name, const std::vector<int>& members,
-                                       const Blob& mine, milliseconds wait,
-                                       const std::atomic<bool>* interrupted) {
-  return run_round(name, &members, -1, mine, wait, false, interrupted);
-}
-
 Blob ControlPlane::broadcast(const std::string& name, const std::vector<int>& members, int root,
                              const Blob& mine, milliseconds wait, const std::atomic<bool>* interrupted) {
   auto blobs = run_round(name, &members, root, rank_ == root ? mine : Blob{}, wait, false, interrupted);
   if (blobs.size() != 1) throw Error(ErrorCode::system, name + ": unexpected response from rank 0");
   return std::move(blobs.front());
-}
-
-void ControlPlane::barrier(const std::string& name, milliseconds wait) {
-  // All ranks get rank 0's empty blob: the result's size does not depend on the number of ranks.
-  run_round(name, nullptr, 0, {}, wait);
 }
 
 void ControlPlane::put(const std::string& name, const Blob& value) {
@@ -247,6 +239,13 @@ void ControlPlane::put(const std::string& name, const Blob& value) {
 std::optional<Blob> ControlPlane::get(const std::string& name, milliseconds wait) {
   auto response = query_coordinator<protocol::Value>(protocol::Get{0, name, Deadline(wait).length()},
                                                      "get of '" + name + "'", wait);
+  if (!response.found) return std::nullopt;
+  return std::move(response.value);
+}
+
+std::optional<Blob> ControlPlane::apply(protocol::StoreOperation operation) {
+  auto response =
+      query_coordinator<protocol::Value>(std::move(operation), "an operation on the job's store", {});
   if (!response.found) return std::nullopt;
   return std::move(response.value);
 }

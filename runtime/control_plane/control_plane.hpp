@@ -47,6 +47,9 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
                                                const std::vector<std::string>& addresses, std::uint16_t port,
                                                const Key& key, const Deadline& deadline);
 
+  /// The control plane of a job of one rank, without connections.
+  static std::shared_ptr<ControlPlane> alone(ControlPlaneOptions options);
+
   /// The control plane of one rank of a simulated job. `to_leader`: its connection to rank 0 or to its host
   /// leader; null on rank 0.
   static std::shared_ptr<ControlPlane> simulate(int rank, ControlPlaneOptions options,
@@ -66,13 +69,18 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   /// call wake_waiters().
   /// @throws Error: deadline, naming the missing ranks; usage when interrupted; the failure of the job.
   std::vector<Blob> gather(const std::string& name, const std::vector<int>& members, const Blob& mine,
-                           std::chrono::milliseconds wait, const std::atomic<bool>* interrupted = nullptr);
+                           std::chrono::milliseconds wait, const std::atomic<bool>* interrupted = nullptr) {
+    return run_round(name, &members, -1, mine, wait, false, interrupted);
+  }
   /// Collective over `members`. Returns the blob of `root`, a global rank.
   Blob broadcast(const std::string& name, const std::vector<int>& members, int root, const Blob& mine,
                  std::chrono::milliseconds wait, const std::atomic<bool>* interrupted = nullptr);
   void wake_waiters() { mailbox_.wake_waiters(); }
-  /// Collective over all ranks.
-  void barrier(const std::string& name, std::chrono::milliseconds wait);
+  /// Collective over all ranks. All ranks get rank 0's empty blob: the result's size does not depend on the
+  /// number of ranks.
+  void barrier(const std::string& name, std::chrono::milliseconds wait) {
+    run_round(name, nullptr, 0, {}, wait);
+  }
 
   /// Stores a small value under a name, readable by all ranks; a later put() replaces it. Limits:
   /// max_key_bytes, max_value_bytes, and max_store_bytes for the whole store.
@@ -80,6 +88,9 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   void put(const std::string& name, const Blob& value);
   /// Waits until a rank puts the value. Returns nothing at the deadline.
   std::optional<Blob> get(const std::string& name, std::chrono::milliseconds wait);
+  /// An atomic action on the store, as KvStore::apply() describes it. Returns the response.
+  /// @throws Error: deadline (rank 0 does not answer), or the failure of the job.
+  std::optional<Blob> apply(protocol::StoreOperation operation);
 
   /// Rank 0's clocks when its control thread handled the request.
   /// @throws Error: deadline, or the failure of the job.

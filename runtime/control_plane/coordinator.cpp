@@ -60,7 +60,12 @@ void Coordinator::register_handlers() {
     if (failure_) return;
     if (auto const failure = calls_.add(rank, report, roster_)) fail(*failure);
   });
-  handlers_.on<Put>([this](int rank, const Put& request) { put(rank, request); });
+  handlers_.on<Put>([this](int rank, const Put& request) {
+    if (!store_.put(request.name, request.value)) fail_full_store(rank, request.name);
+  });
+  handlers_.on<StoreOperation>([this](int rank, const StoreOperation& request) {
+    if (!store_.apply(rank, request)) fail_full_store(rank, request.name);
+  });
   handlers_.on<Get>([this](int rank, const Get& request) { get(rank, request); });
   handlers_.on<ReadClocks>([this](int rank, const ReadClocks& request) {
     auto const now = read_clocks();
@@ -364,12 +369,10 @@ void Coordinator::warn(std::chrono::milliseconds waited, const std::string& text
   log::warn(text);
 }
 
-void Coordinator::put(int rank, const protocol::Put& request) {
-  if (store_.put(request.name, request.value)) return;
+void Coordinator::fail_full_store(int rank, const std::string& name) {
   fail({ErrorCode::usage, rank,
         fmt::format("{} put '{}' into the job's store, which then holds more than {} MiB",
-                    describe_rank(roster_[static_cast<std::size_t>(rank)]), request.name,
-                    max_store_bytes >> 20)});
+                    describe_rank(roster_[static_cast<std::size_t>(rank)]), name, max_store_bytes >> 20)});
 }
 
 void Coordinator::get(int rank, const protocol::Get& request) {

@@ -68,7 +68,7 @@ class Coordinator {
   void send(const std::vector<int>& ranks, const Message& message);
   template <typename RpcMessage>
   void forward(int from, RpcMessage message);
-  void put(int rank, const protocol::Put& request);
+  void fail_full_store(int rank, const std::string& name);
   void get(int rank, const protocol::Get& request);
   void add_contribution(int rank, protocol::Contribution contribution);
   void complete_round(const std::string& name, GatherRound& round);

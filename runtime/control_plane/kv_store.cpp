@@ -1,13 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control_plane/kv_store.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
 namespace muster::control {
+namespace {
+
+using protocol::Blob;
+using protocol::StoreAction;
+using protocol::Value;
+
+std::optional<std::int64_t> parse_integer(const Blob& text) {
+  std::int64_t number = 0;
+  auto const* const first = reinterpret_cast<const char*>(text.data());
+  auto const* const last = first + text.size();
+  auto const [end, error] = std::from_chars(first, last, number);
+  if (error != std::errc() || end != last) return std::nullopt;
+  return number;
+}
+
+Blob to_text(std::int64_t number) {
+  auto const text = std::to_string(number);
+  return Blob(text.begin(), text.end());
+}
+
+// No value when one is no number, or the sum is too large.
+std::optional<Blob> sum_of(const Blob* stored, const Blob& amount) {
+  auto const before = stored == nullptr ? std::int64_t{0} : parse_integer(*stored);
+  auto const added = parse_integer(amount);
+  std::int64_t sum = 0;
+  if (!before || !added || __builtin_add_overflow(*before, *added, &sum)) return std::nullopt;
+  return to_text(sum);
+}
+
+}  // namespace
 
 bool KvStore::put(const std::string& name, protocol::Blob value) {
   auto& stored = values_[name];
   bytes_ = bytes_ + value.size() - stored.size();
   stored = std::move(value);
-  if (bytes_ + values_.size() * max_key_bytes > max_store_bytes) return false;
+  if (is_full()) return false;
   auto const [first, last] = waiters_.equal_range(name);
   std::vector<std::shared_ptr<Waiter>> ready;
   for (auto at = first; at != last; ++at) ready.push_back(at->second);
@@ -39,6 +73,51 @@ bool KvStore::get(int rank, const protocol::Get& request) {
     respond_(expired->rank, expired->id, {});
   });
   return true;
+}
+
+bool KvStore::apply(int rank, const protocol::StoreOperation& request) {
+  auto const response = change(request);
+  if (is_full()) return false;
+  respond_(rank, request.id, response);
+  return true;
+}
+
+Value KvStore::change(const protocol::StoreOperation& request) {
+  auto const found = values_.find(request.name);
+  auto const* const stored = found == values_.end() ? nullptr : &found->second;
+  auto const store = [&](Blob value) -> Value {
+    put(request.name, value);
+    return {true, std::move(value)};
+  };
+  switch (request.action) {
+    case StoreAction::add: {
+      auto sum = sum_of(stored, request.value);
+      return sum ? store(std::move(*sum)) : Value{};
+    }
+    case StoreAction::append: {
+      auto whole = stored == nullptr ? Blob{} : *stored;
+      whole.insert(whole.end(), request.value.begin(), request.value.end());
+      if (whole.size() > max_value_bytes) return {};
+      store(std::move(whole));
+      return {true, {}};
+    }
+    case StoreAction::compare_set:
+      if (stored == nullptr ? request.expected.empty() : *stored == request.expected)
+        return store(request.value);
+      return stored == nullptr ? Value{} : Value{true, *stored};
+    case StoreAction::contains:
+      return {stored != nullptr, {}};
+    case StoreAction::erase:
+      if (stored == nullptr) return {};
+      bytes_ -= stored->size();
+      values_.erase(found);
+      return {true, {}};
+    case StoreAction::count:
+      break;
+  }
+  return {true, to_text(std::count_if(values_.begin(), values_.end(), [&](const auto& entry) {
+            return entry.first.starts_with(request.name);
+          }))};
 }
 
 }  // namespace muster::control

@@ -34,6 +34,16 @@ class KvStore {
   /// Responds to `rank` as soon as there is a value, or without a value at its deadline. False when the rank
   /// already has max_waiters waiting requests.
   bool get(int rank, const protocol::Get& request);
+  /// Changes or examines a value, and responds to `rank` at once. False as put(). The response to
+  /// - add: adds `value`, an integer as decimal text, to the one that is stored, 0 without one: the sum. No
+  ///   value when one of them is no 64-bit integer, or the sum is none;
+  /// - append: `value` follows the stored bytes. No value when they would exceed max_value_bytes;
+  /// - compare_set: stores `value` if `expected` is stored, or if nothing is stored and `expected` is empty:
+  ///   what is stored then. No value when nothing is;
+  /// - contains: a value, which is empty, if one is stored;
+  /// - erase: the same, and then none is stored;
+  /// - count: the number of names that begin with `name`, as decimal text.
+  bool apply(int rank, const protocol::StoreOperation& request);
   /// Drops all waiting requests without a response.
   void cancel_waiters() {
     waiters_.clear();
@@ -47,6 +57,9 @@ class KvStore {
     std::uint64_t id = 0;
     Timer timer;
   };
+
+  protocol::Value change(const protocol::StoreOperation& request);
+  bool is_full() const { return bytes_ + values_.size() * max_key_bytes > max_store_bytes; }
 
   asio::io_context& io_;
   Respond respond_;

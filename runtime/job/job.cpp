@@ -78,6 +78,8 @@ void Job::barrier(const std::string& name, milliseconds deadline) {
   if (plane) plane->barrier("barrier '" + name + "'", deadline);
 }
 
+Store Job::store() { return Store(state_->joined("store").store_plane()); }
+
 void Job::on_rank_0(const std::string& name, const std::function<void()>& section, milliseconds deadline) {
   run_on_rank_0(state_->joined("on_rank_0").context->plane.get(), rank(), size(), name, section, deadline);
 }

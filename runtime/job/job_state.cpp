@@ -83,6 +83,12 @@ void JobState::start_control_plane(const Deadline& deadline) {
   if (launcher) plane->watch_launcher(std::move(launcher->process), launcher->name);
 }
 
+std::shared_ptr<control::ControlPlane> JobState::store_plane() {
+  if (context->plane) return context->plane;
+  std::call_once(own_plane_made, [this] { own_plane = control::ControlPlane::alone({context->roster, {}}); });
+  return own_plane;
+}
+
 void JobState::register_loss_handler() {
   if (!context->plane || !save) return;
   context->plane->on_loss(

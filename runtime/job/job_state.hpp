@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "communicator/communicator_group.hpp"
@@ -42,6 +43,9 @@ struct JobState {
   std::function<void(const RankLoss&)> save;  // on_rank_lost()
   std::chrono::milliseconds save_deadline{0};
   int shrinks = 0;
+  // Of a world of one: the first store_plane() makes it.
+  std::once_flag own_plane_made;
+  std::shared_ptr<control::ControlPlane> own_plane;
 
   // For diagnosis: mismatches between ranks are collected and do not end the join.
   bool collects_findings = false;
@@ -54,6 +58,8 @@ struct JobState {
 
   /// Connects the ranks of `records`: after the join, and again after a loss. Rank 0 listens already.
   void start_control_plane(const Deadline& deadline);
+  /// The control plane that keeps the job's store. Thread-safe.
+  std::shared_ptr<control::ControlPlane> store_plane();
   /// Registers `save` with the control plane, to be called when a rank is lost.
   void register_loss_handler();
   void leave();

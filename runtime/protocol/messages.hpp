@@ -105,6 +105,25 @@ struct Get {
   NLOHMANN_DEFINE_TYPE_INTRUSIVE(Get, id, name, wait)
 };
 
+enum class StoreAction { add, append, compare_set, contains, erase, count };
+NLOHMANN_JSON_SERIALIZE_ENUM(StoreAction, {{StoreAction::add, "add"},
+                                           {StoreAction::append, "append"},
+                                           {StoreAction::compare_set, "compare_set"},
+                                           {StoreAction::contains, "contains"},
+                                           {StoreAction::erase, "erase"},
+                                           {StoreAction::count, "count"}})
+
+/// Rank → rank 0: an atomic action on the store, as KvStore::apply() describes it. `expected`: of
+/// compare_set.
+struct StoreOperation {
+  static constexpr const char* type = "store_operation";
+  std::uint64_t id = 0;
+  StoreAction action = StoreAction::add;
+  std::string name;
+  Blob value, expected;
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(StoreOperation, id, action, name, value, expected)
+};
+
 /// Rank → rank 0: requests rank 0's clocks.
 struct ReadClocks {
   static constexpr const char* type = "read_clocks";
@@ -112,7 +131,7 @@ struct ReadClocks {
   NLOHMANN_DEFINE_TYPE_INTRUSIVE(ReadClocks, id)
 };
 
-/// Rank 0 → rank: the response to a Get or ReadClocks, a Value or Clocks.
+/// Rank 0 → rank: the response to a Get, StoreOperation or ReadClocks: a Value or Clocks.
 struct Response {
   static constexpr const char* type = "response";
   std::uint64_t id = 0;
@@ -120,7 +139,7 @@ struct Response {
   NLOHMANN_DEFINE_TYPE_INTRUSIVE(Response, id, body)
 };
 
-/// Body of the response to a Get.
+/// Body of the response to a Get or StoreOperation.
 struct Value {
   static constexpr const char* type = "value";
   bool found = false;

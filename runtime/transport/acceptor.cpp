@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "muster/error.hpp"
+#include "transport/close_in_children.hpp"
 
 namespace muster::control {
 namespace {
@@ -105,7 +106,7 @@ void Acceptor::listen_on(std::uint16_t port) {
 
 void Acceptor::listen(const Endpoint& endpoint, bool reuse) {
   acceptor_.open(endpoint.protocol());
-  close_on_exec(acceptor_.native_handle());
+  close_in_children(acceptor_.native_handle());
   if (endpoint.protocol().family() == AF_INET6) acceptor_.set_option(asio::ip::v6_only(false));
   if (reuse) acceptor_.set_option(asio::socket_base::reuse_address(true));
   acceptor_.bind(endpoint);

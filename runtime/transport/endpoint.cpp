@@ -86,6 +86,6 @@ bool is_own_user(Socket& socket) {
          peer.uid == ::geteuid();
 }
 
-void close_on_exec(int socket) { ::fcntl(socket, F_SETFD, FD_CLOEXEC); }
+void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
 }  // namespace muster::control

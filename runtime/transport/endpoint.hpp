@@ -34,8 +34,7 @@ std::string to_string(const Endpoint& endpoint);
 /// unix(7)).
 bool is_own_user(Socket& socket);
 
-/// Keeps child processes from inheriting the socket. A child that outlives this process would keep the
-/// connection open, and the other side would not see that this process ended.
-void close_on_exec(int socket);
+/// Keeps programs that this process starts from inheriting the descriptor.
+void close_on_exec(int descriptor);
 
 }  // namespace muster::control

@@ -11,6 +11,7 @@
 
 #include "deadline.hpp"
 #include "muster/error.hpp"
+#include "transport/close_in_children.hpp"
 #include "transport/frame_body.hpp"
 
 namespace muster::control {
@@ -69,7 +70,7 @@ SecureChannel::SecureChannel(Socket socket, const SessionKeys& keys,
       keys_(keys),
       peer_(socket_, std::move(recorder)),
       timer_(socket_.get_executor()) {
-  close_on_exec(socket_.native_handle());
+  close_in_children(socket_.native_handle());
 }
 
 void SecureChannel::start(OnMessage on_message, OnDisconnect on_disconnect,

@@ -92,6 +92,15 @@ void seed_coordinator() {
                    {0, encode(protocol::Get{1, "x", wait})},
                    {1, encode(protocol::Get{1, "y", wait})},
                    {1, encode(protocol::ReadClocks{2})}}));
+  using protocol::StoreAction;
+  using protocol::StoreOperation;
+  seed("fuzz_coordinator", "store_operations",
+       framed(-1, {{0, encode(StoreOperation{1, StoreAction::add, "x", {'1'}, {}})},
+                   {1, encode(StoreOperation{2, StoreAction::append, "x", {'2'}, {}})},
+                   {0, encode(StoreOperation{3, StoreAction::compare_set, "x", {1}, {'1', '2'}})},
+                   {1, encode(StoreOperation{4, StoreAction::contains, "x", {}, {}})},
+                   {0, encode(StoreOperation{5, StoreAction::count, "", {}, {}})},
+                   {1, encode(StoreOperation{6, StoreAction::erase, "x", {}, {}})}}));
   seed("fuzz_coordinator", "rpc",
        framed(-1, {{0, encode(protocol::RpcRequest{1, 2, 7, "topic", {1}})},
                    {1, encode(protocol::RpcResponse{2, 1, 7, true, {1}})}}));

@@ -11,6 +11,7 @@
 #include "muster/communicator.hpp"
 #include "muster/export.hpp"
 #include "muster/metrics.hpp"
+#include "muster/store.hpp"
 #include "muster/timings.hpp"
 
 namespace muster {
@@ -139,6 +140,9 @@ class MUSTER_EXPORT Job {
   /// Returns when every rank has called it, else Error(ErrorCode::deadline) names the missing ranks (rank,
   /// host, GPU). `name` is the same on all ranks. On the host side, over the control plane.
   void barrier(const std::string& name, std::chrono::milliseconds deadline = std::chrono::seconds(60));
+
+  /// The job's key-value store. Thread-safe. shrink() makes a new store, which is empty.
+  Store store();
 
   /// `save` is called once after a rank was lost: by this rank's next call of Muster, or by the call in which
   /// it waits, on that call's thread (which can be a Reducer's thread), right before the call throws

@@ -24,5 +24,6 @@
 #include "muster/sampler.h"
 #include "muster/state.h"
 #include "muster/status.h"
+#include "muster/store.h"
 
 #endif

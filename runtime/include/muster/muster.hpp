@@ -16,6 +16,7 @@
 #include "muster/sampler.hpp"
 #include "muster/span.hpp"
 #include "muster/state.hpp"
+#include "muster/store.hpp"
 #include "muster/timings.hpp"
 #include "muster/types.hpp"
 #include "muster/version.hpp"

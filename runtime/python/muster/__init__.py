@@ -14,7 +14,8 @@ from .job import Hello, Job, join
 from .library import library as _library
 from .reducer import Reducer
 from .sampler import Batch, Position, Sampler, share_of
+from .store import Store
 
 __version__ = _library.muster_version().decode()
 __all__ = ["Batch", "Communicator", "DeadlineExceeded", "Error", "Hello", "Job", "LostRank", "Position", "RankLost", "Reducer", "Sampler", "Work", "join",
-           "share_of"]
+           "Store", "share_of"]

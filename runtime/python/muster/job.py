@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 import sys
 from dataclasses import dataclass
 from typing import Callable
@@ -13,6 +14,7 @@ from . import library as c
 from .communicator import Communicator, in_use
 from .errors import Error, LostRank, check, usage
 from .library import library
+from .store import Store
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Hello:
 
 
 open_jobs: set[Job] = set()  # that this process has neither left nor aborted
+os.register_at_fork(after_in_child=open_jobs.clear)  # a forked child is no rank
 
 
 def milliseconds(seconds: float) -> int:
@@ -50,7 +53,8 @@ def end_on_uncaught_errors() -> None:
         if not isinstance(error, Error):
             return before(kind, error, trace)
         if not error.reported_elsewhere:
-            print(f"{sys.argv[0] or 'python'}: {error}", file=sys.stderr, flush=True)
+            # torch.distributed replaces sys.stderr around this function, and SystemExit drops what it kept.
+            print(f"{sys.argv[0] or 'python'}: {error}", file=sys.__stderr__ or sys.stderr, flush=True)
         raise SystemExit(error.exit_code)
 
     sys.excepthook = hook
@@ -92,7 +96,7 @@ class Job:
     def __init__(self, handle: ctypes.c_void_p):
         self._handle, self._lost = handle, []
         errors.lost_ranks = lambda: self._lost
-        self.on_rank_lost(lambda lost, what: None)
+        self.on_rank_lost(lambda lost, what: None, deadline=0)
         open_jobs.add(self)
 
     def __enter__(self) -> Job:
@@ -112,6 +116,15 @@ class Job:
     host_count = property(lambda self: library.muster_host_count(self._handle))
     on_gpu = property(lambda self: library.muster_on_gpu(self._handle) == 1, doc="Whether world() works on GPU memory.")
     bootstrap = property(lambda self: library.muster_bootstrap(self._handle).decode(), doc='"pmix", "slurm", "address" or "alone".')
+
+    @property
+    def handle(self) -> ctypes.c_void_p:
+        return self._handle
+
+    @property
+    def store(self) -> Store:
+        """The job's key-value store. shrink() makes a new one, which is empty."""
+        return Store(self)
 
     @property
     def roster(self) -> list[Hello]:

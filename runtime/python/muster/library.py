@@ -5,6 +5,7 @@ import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 
 ABI_VERSION = 1
+STORE_VALUE_BYTES = 65536
 USAGE, DEVICE, SYSTEM, TEMPORARY, ENVIRONMENT = 64, 69, 71, 75, 78
 ERRORS = ("usage", "environment", "device", "deadline", "lost_rank", "system")
 DEVICES = {"auto": 0, "cpu": 1, "cuda": 2}
@@ -83,6 +84,14 @@ FUNCTIONS = {  # functions that return a status
     "on_rank_lost": (handle, Save, c_void_p, c_int64),
     "shrink": (handle, c_int64),
     "set_error": (c_int, c_char_p),
+    "store_put": (handle, c_char_p, c_char_p, c_size_t),
+    "store_get": (handle, c_char_p, c_char_p, c_size_t, counts, c_int64),
+    "store_add": (handle, c_char_p, c_int64, POINTER(c_int64)),
+    "store_append": (handle, c_char_p, c_char_p, c_size_t),
+    "store_compare_set": (handle, c_char_p, c_char_p, c_size_t, c_char_p, c_size_t, c_char_p, c_size_t, counts, POINTER(c_int)),
+    "store_check": (handle, c_char_p, POINTER(c_int)),
+    "store_delete_key": (handle, c_char_p, POINTER(c_int)),
+    "store_num_keys": (handle, counts),
     "share_of": (c_uint64, c_int, c_int, POINTER(c_uint64), POINTER(c_uint64)),
     "sampler_new": (c_uint64, c_int, c_int, POINTER(Position), c_int, place),
     "sampler_next": (handle, c_uint64, c_void_p),

@@ -45,6 +45,39 @@ static void check_null_handles(void) {
   muster_communicator_free(NULL);
 }
 
+static void check_store(muster_job* job) {
+  char key[32], value[MUSTER_STORE_VALUE_BYTES];
+  size_t bytes, count;
+  int64_t sum;
+  int found;
+  sprintf(key, "rank %d", muster_rank(job));
+  OK(muster_store_put(job, key, "abc", 3));
+  OK(muster_store_get(job, "rank 0", value, sizeof value, &bytes, 10000));
+  CHECK(bytes == 3 && memcmp(value, "abc", 3) == 0);
+  OK(muster_store_add(job, "sum", 2, &sum));
+  OK(muster_store_append(job, "text", "d", 1));
+  OK(muster_barrier(job, "store", 60000));
+  OK(muster_store_add(job, "sum", 0, &sum));
+  CHECK(sum == 2 * muster_size(job));
+  OK(muster_store_get(job, "text", value, 1, &bytes, 0));
+  CHECK(bytes == (size_t)muster_size(job) && value[0] == 'd');
+  OK(muster_store_compare_set(job, "none", "x", 1, "y", 1, value, sizeof value, &bytes, &found));
+  CHECK(found == 0 && bytes == 0);
+  OK(muster_store_compare_set(job, "rank 0", "x", 1, NULL, 0, value, sizeof value, &bytes, &found));
+  CHECK(found == 1 && bytes == 3);
+  OK(muster_store_num_keys(job, &count));
+  CHECK(count == (size_t)muster_size(job) + 2);
+  OK(muster_barrier(job, "stored", 60000));
+  OK(muster_store_delete_key(job, key, &found));
+  CHECK(found == 1);
+  OK(muster_store_check(job, key, &found));
+  CHECK(found == 0);
+  FAILS(muster_store_get(job, "none", value, sizeof value, &bytes, 1), MUSTER_TEMPORARY,
+        MUSTER_ERROR_DEADLINE, "no rank put 'none'");
+  FAILS(muster_store_put(job, NULL, "", 0), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the key is null");
+  FAILS(muster_store_put(job, "x", NULL, 1), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the value is null");
+}
+
 static void check_roster(const muster_job* job) {
   muster_hello hello = {0};
   int rank;
@@ -314,6 +347,7 @@ int main(int argc, char** argv) {
   CHECK(strlen(muster_backend(world)) > 0);
   if (argc > 1 && strcmp(argv[1], "abort") == 0) return abort_job(job, world);
   check_roster(job);
+  check_store(job);
   check_timings(job);
   check_collectives(world);
   check_shares(world);

@@ -45,6 +45,43 @@ TEST_CASE("intra_node() and inter_node() are communicators of their own") {
   REQUIRE(job().intra_node().size() == node.size());
 }
 
+TEST_CASE("the job's store has the values of all ranks, and a get that nothing answers names its key") {
+  using namespace std::chrono_literals;
+  auto store = job().store();
+  auto const own = "rank " + std::to_string(job().rank());
+  store.put(own, own);
+  for (int rank = 0; rank < job().size(); ++rank) {
+    auto const other = "rank " + std::to_string(rank);
+    REQUIRE(store.get(other) == other);
+  }
+  store.add("sum", job().rank() + 1);
+  store.append("text", "ab");
+  auto const first = store.compare_set("first", "", own);
+  job().barrier("store test");
+  REQUIRE(store.add("sum", 0) == job().size() * (job().size() + 1) / 2);
+  REQUIRE(store.get("text", 0ms).size() == 2 * static_cast<std::size_t>(job().size()));
+  REQUIRE(store.compare_set("first", "nothing", "x") == first);
+  REQUIRE_FALSE(store.compare_set("none", "nothing", "x"));
+  REQUIRE((store.check("first") && !store.check("none") && !store.delete_key("none")));
+  REQUIRE(store.num_keys() == static_cast<std::size_t>(job().size()) + 3);
+  auto const fails = [](ErrorCode code, const std::string& what, auto call) {
+    auto const error = catch_error(call);
+    REQUIRE(error.code() == code);
+    REQUIRE(error.what() == what);
+  };
+  fails(ErrorCode::deadline, "store: get: no rank put 'none' within 1 ms", [&] { store.get("none", 1ms); });
+  fails(ErrorCode::usage, "store: add: the value of 'text', or its sum with 1, is not an integer of 64 bits",
+        [&] { store.add("text", 1); });
+  fails(ErrorCode::usage, "store: put: the value of 'x' has 65537 bytes, and the limit is 65536",
+        [&] { store.put("x", std::string(Store::max_value_bytes + 1, 'v')); });
+  fails(ErrorCode::usage,
+        "store: put: the key '" + std::string(40, 'k') + "…' has 251 bytes, and the limit is 250",
+        [&] { store.put(std::string(Store::max_key_bytes + 1, 'k'), ""); });
+  fails(ErrorCode::usage, "store: append: the value of 'text' would have more than 65536 bytes",
+        [&] { store.append("text", std::string(Store::max_value_bytes, 'v')); });
+  job().barrier("end of the store test");
+}
+
 TEST_CASE("the phases of the join are timed") {
   job().host_world();
   const auto& timings = job().timings();

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lost_rank.py continue|end|own RANK: this rank is lost while all reduce. The others go on without it, or do not catch the error; or the
-rank raises an exception of its own."""
+"""lost_rank.py continue|end|own|compute|wait RANK: this rank is lost while all reduce. The others go on without it, or do not catch the error;
+or the rank raises an exception of its own; or the others call nothing of Muster, or wait for a value in the store."""
 import array
 import os
 import signal
 import sys
+import time
 
 import muster
 
@@ -12,7 +13,8 @@ case, lost = sys.argv[1], int(sys.argv[2])
 job = muster.join(device="cpu", tolerate_rank_loss=case == "continue")
 size = job.size
 saved = []
-job.on_rank_lost(lambda ranks, what: saved.append((ranks, what)))
+if case != "compute":
+    job.on_rank_lost(lambda ranks, what: saved.append((ranks, what)))
 host = job.roster[lost].host
 world = job.world()
 try:
@@ -21,6 +23,11 @@ try:
             if case == "own":
                 raise ValueError("on purpose")
             os.kill(os.getpid(), signal.SIGKILL)
+        if step == 5 and case == "compute":
+            time.sleep(25)
+            sys.exit("the library did not end this process")
+        if step == 5 and case == "wait":
+            job.store.get("never", 100)
         world.all_reduce(array.array("f", [1] * 1000))
 except muster.RankLost as error:
     if case == "own":

@@ -59,6 +59,17 @@ with muster.join(device="cpu") as job:
     world.barrier()
     job.barrier("end")
 
+    store = job.store
+    store.put(f"rank {rank}", bytes([rank, 0]))
+    assert [store.get(f"rank {each}", 30) for each in range(size)] == [bytes([each, 0]) for each in range(size)]
+    store.add("sum", rank + 1)
+    store.append("text", "ab")
+    first = store.compare_set("first", "", f"of {rank}")
+    job.barrier("stored")
+    assert (store.add("sum", 0), store.get("sum"), len(store.get("text"))) == (total, b"%d" % total, 2 * size)
+    assert store.compare_set("first", "nothing", "x") == first and store.num_keys() == size + 3
+    job.barrier("read")
+
     gradients = [floats(*[rank + parameter] * 3000) for parameter in range(4)]
     reducer = muster.Reducer(world, gradients)
     for step in range(2):

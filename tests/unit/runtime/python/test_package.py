@@ -4,6 +4,7 @@ import array
 import os
 import subprocess
 import sys
+import threading
 import unittest
 
 import muster
@@ -88,7 +89,25 @@ class Alone(unittest.TestCase):
         with self.assertRaisesRegex(muster.Error, "broadcast: rank 5 is not in"):
             world.broadcast(values, 5)
         self.refuse_failures(job)
+        self.use_store(job.store)
         job.leave()
+        with self.assertRaisesRegex(muster.Error, "store: the job was left already"):
+            job.store.put("key", "")
+
+    def use_store(self, store):
+        store.put("key", "text")
+        self.assertEqual((store.get("key"), store.check("key"), store.check("other"), store.num_keys()), (b"text", True, False, 1))
+        self.assertEqual((store.compare_set("key", "text", b"\0"), store.compare_set("other", "x", "y")), (b"\0", None))
+        self.assertEqual((store.delete_key("key"), store.delete_key("key"), store.num_keys()), (True, False, 0))
+        threading.Timer(0.1, store.put, ["late", b"1"]).start()
+        self.assertEqual((store.get("late", 30), store.add("late", -3)), (b"1", -2))
+        with self.assertRaisesRegex(muster.DeadlineExceeded, "store: get: no rank put 'never' within 10 ms"):
+            store.get("never", 0.01)
+        for call, text in ((lambda: store.put("k" * 251, ""), "has 251 bytes, and the limit is 250"),
+                           (lambda: store.put("a\0b", ""), "has a null character"),
+                           (lambda: store.put("key", bytes(65537)), "has 65537 bytes, and the limit is 65536")):
+            with self.assertRaisesRegex(muster.Error, text):
+                call()
 
     def refuse_failures(self, job):
         def fail():

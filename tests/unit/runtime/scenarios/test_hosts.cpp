@@ -244,6 +244,40 @@ TEST_CASE("the store keeps small values, get() waits for them, and its size is l
   }
 }
 
+TEST_CASE("actions on the store are atomic, and answer what they cannot do") {
+  using protocol::StoreAction;
+  ControlPlaneFixture fixture(6, 6, three_hosts);
+  auto const apply = [](ControlPlane& plane, StoreAction action, const std::string& name, Blob value = {},
+                        Blob expected = {}) {
+    return plane.apply({0, action, name, std::move(value), std::move(expected)});
+  };
+  auto const thrown = fixture.run_on_all([&](int, ControlPlane& plane) {
+    for (int i = 0; i < 5; ++i) apply(plane, StoreAction::add, "sum", {'2'});
+    apply(plane, StoreAction::append, "text", {7, 8});
+    plane.barrier("both", 10s);
+    if (plane.get("sum", 0ms) != Blob{'6', '0'}) throw Error(ErrorCode::system, "another sum");
+    if (plane.get("text", 0ms)->size() != 12) throw Error(ErrorCode::system, "another text");
+    if (apply(plane, StoreAction::compare_set, "first", {1}) != Blob{1})
+      throw Error(ErrorCode::system, "another first value");
+  });
+  check_no_errors(thrown);
+  auto& plane = *fixture.planes[5];
+  CHECK(apply(plane, StoreAction::compare_set, "first", {2}, {9}) == Blob{1});
+  CHECK(apply(plane, StoreAction::compare_set, "first", {2}, {1}) == Blob{2});
+  CHECK_FALSE(apply(plane, StoreAction::compare_set, "none", {2}, {1}));
+  CHECK_FALSE(apply(plane, StoreAction::add, "text", {'1'}));
+  Blob const largest{'9', '2', '2', '3', '3', '7', '2', '0', '3', '6',
+                     '8', '5', '4', '7', '7', '5', '8', '0', '7'};
+  CHECK_FALSE(apply(plane, StoreAction::add, "sum", largest));
+  CHECK_FALSE(apply(plane, StoreAction::append, "text", Blob(max_value_bytes - 11)));
+  CHECK(apply(plane, StoreAction::contains, "text"));
+  CHECK(apply(plane, StoreAction::erase, "text"));
+  CHECK_FALSE(apply(plane, StoreAction::erase, "text"));
+  CHECK_FALSE(apply(plane, StoreAction::contains, "text"));
+  CHECK(apply(plane, StoreAction::count, "") == Blob{'2'});
+  CHECK(apply(plane, StoreAction::count, "su") == Blob{'1'});
+}
+
 TEST_CASE("among ranks of one host, kernel and network, the lowest is the leader") {
   std::vector<bootstrap::JoinRecord> records(5);
   for (int r = 0; r < 5; ++r) {
