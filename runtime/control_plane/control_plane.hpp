@@ -153,11 +153,14 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   /// Collective over all ranks. From now on the loss of one of `ranks` is no failure of the job: gathers go
   /// on with an empty blob for it. Not for rank 0.
   void survive_loss_of(const std::vector<int>& ranks, std::chrono::milliseconds wait) {
+    survives_losses_ = true;
     asio::post(thread_.io(), [this, ranks] {
       if (coordinator_) coordinator_->survive_loss_of(ranks);
     });
     barrier("survive_loss_of", wait);
   }
+  /// True once this rank has called survive_loss_of().
+  bool survives_losses() const noexcept { return survives_losses_; }
   /// Those of them that are lost, in increasing order.
   std::vector<int> lost_ranks() const { return lost_.list(); }
 
@@ -220,6 +223,7 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   ReporterCheck reporter_check_{thread_.io(), mailbox_, rank_};
   LauncherWatch launcher_watch_{thread_.io()};
   std::atomic<bool> orphaned_{false};
+  std::atomic<bool> survives_losses_{false};
   LostRanks lost_;
 };
 

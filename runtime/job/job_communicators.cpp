@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/job_communicators.hpp"
 
+#include <algorithm>
+
 #include "communicator/control_plane/control_plane_communicator.hpp"
 #include "log.hpp"
 #include "telemetry/phase.hpp"
 
 namespace muster::detail {
+namespace {
+
+bool has_several_hosts(const std::vector<Hello>& roster) {
+  return std::any_of(roster.begin(), roster.end(),
+                     [&](const Hello& hello) { return hello.boot_id != roster.front().boot_id; });
+}
+
+}  // namespace
 
 Communicator JobCommunicators::world() {
   if (!gpu) return host_world();
@@ -43,7 +53,7 @@ std::shared_ptr<CommunicatorBackend> JobCommunicators::make_host_world() {
   // MPI_Init waits for every rank without a deadline. This barrier before it names missing ranks.
   plane.barrier("host communicator", deadline.length());
   bool const over_mpi = !options_.tolerate_rank_loss && can_start_mpi();
-  if (!over_mpi && !options_.tolerate_rank_loss && context_->rank == 0)
+  if (!over_mpi && !options_.tolerate_rank_loss && context_->rank == 0 && has_several_hosts(context_->roster))
     log::warn(
         "collectives on host memory go over the control plane, which is slow above some kilobytes: Open MPI "
         "starts through PMIx only; add --mpi=pmix to srun, or start the program with mpirun");

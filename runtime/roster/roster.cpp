@@ -132,4 +132,8 @@ bool shares_cores(const std::vector<Hello>& roster, int rank) {
   return rivals > own.size();
 }
 
+bool any_shares_cores(const std::vector<Hello>& roster, std::span<const int> ranks) {
+  return std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return shares_cores(roster, rank); });
+}
+
 }  // namespace muster::bootstrap

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,5 +42,7 @@ void check_roster(const std::vector<JoinRecord>& records);
 /// True when more ranks on this kernel may run on the CPUs of `rank` than it has CPUs: a waiting rank then
 /// keeps a working one from its core unless it yields.
 bool shares_cores(const std::vector<Hello>& roster, int rank);
+/// True when one of `ranks` shares its cores: the same on all of them.
+bool any_shares_cores(const std::vector<Hello>& roster, std::span<const int> ranks);
 
 }  // namespace muster::bootstrap

@@ -33,6 +33,7 @@ void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
   call_ = describe_call(given);
   PremulSum const scaled(given, rank(), ranks());
   const auto& call = scaled.call();
+  if (auto* const here = shm(); here != nullptr && ShmCollectives::can_run(call)) return here->run(call);
   switch (call.kind) {
     case OperationKind::all_reduce:
       return reduce_in_pieces(call, call.out);
@@ -56,6 +57,14 @@ void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
       gather_present(nullptr, 0);
   }
 }
+
+ShmCollectives* ControlPlaneCommunicator::shm() {
+  if (group_.job().plane->survives_losses()) return nullptr;
+  if (!shm_) shm_ = ShmCollectives::make(group_, interrupted_, prefer_sleep_);
+  return shm_->get();
+}
+
+void ControlPlaneCommunicator::prefer_sleeping_waits(bool enabled) noexcept { prefer_sleep_ = enabled; }
 
 void ControlPlaneCommunicator::interrupt() noexcept {
   interrupted_ = true;

@@ -10,12 +10,15 @@
 #include <vector>
 
 #include "communicator/communicator_base.hpp"
+#include "communicator/host/shm_collectives.hpp"
 
 namespace muster::detail {
 
-/// A communicator on host memory over the control plane's connections, for jobs that go on after losing a
-/// rank: Open MPI 4.1 cannot. It is correct but slow: all data passes through rank 0 in small pieces, and
-/// every rank receives every rank's part. All ranks reduce in rank order and so get the same bits.
+/// A communicator on host memory without MPI, for jobs that go on after losing a rank, which Open MPI 4.1
+/// cannot. Ranks that are all on one host share memory, unless the job survives the loss of ranks
+/// (Job::survive_loss_of()). Otherwise it is slow: all data passes through rank 0 over the control plane's
+/// connections, in small pieces, and every rank receives every rank's part. All ranks reduce in rank order
+/// and so get the same bits, on both ways.
 class ControlPlaneCommunicator : public CommunicatorBase {
  public:
   explicit ControlPlaneCommunicator(CommunicatorGroup group) : CommunicatorBase(std::move(group)) {}
@@ -26,8 +29,11 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   void synchronize(Stream) override {}
   void interrupt() noexcept override;
   void run_group(GroupedCalls::Calls calls) override;
+  void prefer_sleeping_waits(bool enabled) noexcept override;
 
  private:
+  // The first collective finds out; null where the ranks do not share memory.
+  ShmCollectives* shm();
   void broadcast(const CollectiveCall& call);
   void all_gather(const CollectiveCall& call);
   void all_gather_v(const CollectiveCall& call);
@@ -54,6 +60,8 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   int receiver(const CollectiveCall& message) const;
 
   std::atomic<bool> interrupted_{false};
+  std::atomic<bool> prefer_sleep_{false};
+  std::optional<std::unique_ptr<ShmCollectives>> shm_;
   std::string call_;  // the current call with every argument that must be equal on all ranks
 };
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "communicator/mpi/make_host_all_reduce.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <string_view>
@@ -14,34 +10,13 @@
 
 #include "communicator/host/hierarchical_all_reduce.hpp"
 #include "communicator/host/inter_host_all_reduce.hpp"
+#include "communicator/host/segment_address.hpp"
 #include "communicator/host/shm_all_reduce.hpp"
 #include "log.hpp"
+#include "roster/roster.hpp"
 
 namespace muster::detail {
 namespace {
-
-// Message of a host leader to the other ranks of its host: process id, descriptor, device, inode; all zero if
-// it has no memory to share.
-using SegmentAddress = std::array<std::int64_t, 4>;
-
-bool shared_memory_enabled() {
-  const char* const value = std::getenv("MUSTER_SHARED_MEMORY");
-  return value == nullptr || std::string_view(value) != "off";
-}
-
-SegmentAddress make_address(const SharedSegment& segment) {
-  const auto& handle = segment.handle();
-  return {getpid(), handle.descriptor, static_cast<std::int64_t>(handle.device),
-          static_cast<std::int64_t>(handle.inode)};
-}
-
-std::unique_ptr<SharedSegment> open_segment(const SegmentAddress& address, std::size_t bytes) {
-  if (address[0] == 0) return nullptr;
-  SharedSegment::Handle const handle{static_cast<int>(address[1]),
-                                     static_cast<unsigned long long>(address[2]),
-                                     static_cast<unsigned long long>(address[3])};
-  return SharedSegment::open(static_cast<pid_t>(address[0]), handle, bytes);
-}
 
 struct HostRanks {
   std::vector<std::vector<int>> by_host;  // each host's ranks; hosts in the order of their lowest rank
@@ -89,7 +64,7 @@ std::unique_ptr<SharedSegment> exchange_segment(PointToPoint& messages, const st
     return shared_memory_enabled() ? open_segment(address, bytes) : nullptr;
   }
   if (shared_memory_enabled()) segment = SharedSegment::create(bytes);
-  if (segment) address = make_address(*segment);
+  address = make_address(segment.get());
   for (std::size_t i = 1; i < host.size(); ++i)
     messages.begin_send(address.data(), sizeof(address), host[i], batch);
   messages.wait(batch);
@@ -132,8 +107,10 @@ std::unique_ptr<HostAllReduce> make_host_all_reduce(CommunicatorGroup& group, MP
   if (segment) segment->close_descriptor();
   auto const on_spin = [&requests](unsigned polls) { requests.on_shm_spin(polls); };
   auto const on_mismatch = [&requests] { requests.fail_mismatch(); };
+  // All ranks must decide alike: the size of a short all-reduce depends on it.
   if (hosts == 1)
-    return std::make_unique<ShmAllReduce>(std::move(segment), local_rank, local_size, requests.yields(),
+    return std::make_unique<ShmAllReduce>(std::move(segment), local_rank, local_size,
+                                          bootstrap::any_shares_cores(group.job().roster, group.members()),
                                           on_spin, on_mismatch);
   std::unique_ptr<InterHostAllReduce> channel;
   if (local_rank < shape.channels)

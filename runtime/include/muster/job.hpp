@@ -40,9 +40,10 @@ struct JoinOptions {
   /// The job can go on when ranks are lost: Job::shrink() continues it with the remaining ranks. Without it
   /// the ranks stay connected to the launcher's PMIx, and Slurm kills all of them about a second after one
   /// disappears, whatever srun's -K says. With it they disconnect from PMIx once they have joined, and only
-  /// Muster monitors them (start with srun --kill-on-bad-exit=0). Reductions of host memory then run over the
-  /// control plane (backend "control-plane"), which is slow: Open MPI keeps PMIx connected and cannot
-  /// continue without a rank. Must be equal on all ranks.
+  /// Muster monitors them (start with srun --kill-on-bad-exit=0). Reductions of host memory then run in
+  /// shared memory where all ranks are on one host, and else over the control plane, which is slow (backend
+  /// "control-plane"): Open MPI keeps PMIx connected and cannot continue without a rank. Must be equal on all
+  /// ranks.
   bool tolerate_rank_loss = false;
   /// After this long in one operation, rank 0 prints one line to stderr: the ranks that have not entered the
   /// operation, and their last call. It repeats after 2×, 4×, … that time. 0: never. Communicator set-up
@@ -120,7 +121,8 @@ class MUSTER_EXPORT Job {
   /// host_world().
   Communicator world();
   /// All ranks, on host memory, whatever memory world() uses: on Open MPI where PMIx starts it; else, and
-  /// with tolerate_rank_loss, on the control plane (slow above some kilobytes); "alone" in a world of one.
+  /// with tolerate_rank_loss, on the control plane (above some kilobytes slow, unless all ranks are on one
+  /// host); "alone" in a world of one.
   /// Built by the first call, which is collective.
   /// @throws Error: deadline, lost_rank, environment (Open MPI is finalized or has another number of ranks),
   /// system.
@@ -153,12 +155,12 @@ class MUSTER_EXPORT Job {
   void on_rank_lost(std::function<void(const RankLoss&)> save,
                     std::chrono::milliseconds deadline = std::chrono::seconds(30));
 
-  /// Collective. From now on the loss of one of `ranks` does not end the job: rank 0 prints one line and the
-  /// other ranks go on with their numbers and communicators. Operations of a communicator on the backend
-  /// "control-plane" leave a lost rank out: reductions are over the other ranks, and all_gather() leaves its
-  /// part of the result unchanged; a barrier and a broadcast from another rank go on as well. Where a rank of
-  /// another host is the first of its host, the loss of it is that of all ranks of its host. Other losses end
-  /// the job as before.
+  /// Collective, while no operation runs. From now on the loss of one of `ranks` does not end the job: rank 0
+  /// prints one line and the other ranks go on with their numbers and communicators. Operations of a
+  /// communicator on the backend "control-plane" leave a lost rank out: reductions are over the other ranks,
+  /// and all_gather() leaves its part of the result unchanged; a barrier and a broadcast from another rank go
+  /// on as well. Where a rank of another host is the first of its host, the loss of it is that of all ranks
+  /// of its host. Other losses end the job as before.
   /// @throws Error: usage (without tolerate_rank_loss, for rank 0 and for ranks that do not exist), deadline.
   void survive_loss_of(std::span<const int> ranks,
                        std::chrono::milliseconds deadline = std::chrono::seconds(60));

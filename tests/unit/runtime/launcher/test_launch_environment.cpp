@@ -225,7 +225,8 @@ TEST_CASE("when a rank of the job has a process on this host, it is found") {
   auto const here = variables({{"TORCHELASTIC_RUN_ID", "muster-test"},
                                {"MASTER_ADDR", "h"},
                                {"MASTER_PORT", std::to_string(getpid())},
-                               {"RANK", "0"}});
+                               {"RANK", "0"},
+                               {"WORLD_SIZE", "6"}});
   std::map<int, RankProcess> found;
   for (int i = 0; i < 1000 && found.count(5) == 0; ++i) {
     usleep(20'000);  // until the child runs sleep

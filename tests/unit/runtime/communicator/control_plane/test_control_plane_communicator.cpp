@@ -22,16 +22,31 @@ std::vector<T> numbers(std::size_t count, int first) {
   return values;
 }
 
-Communicator make_communicator(const ControlPlaneFixture& fixture, int rank) {
+// Every rank has a host of its own, or all have one host. There rank 0 has a core of its own, and the others
+// share one.
+enum class Hosts { several, one };
+
+std::shared_ptr<detail::JobContext> make_job_context(const ControlPlaneFixture& fixture, int rank,
+                                                     Hosts hosts, std::chrono::milliseconds timeout = 60s) {
+  auto context = make_connected_context(fixture, rank, timeout);
+  if (hosts == Hosts::several) return context;
+  for (auto& hello : context->roster) {
+    hello.host = "h0";
+    hello.cpus = hello.rank == 0 ? "0" : "1";
+  }
+  return context;
+}
+
+Communicator make_communicator(const ControlPlaneFixture& fixture, int rank, Hosts hosts = Hosts::several) {
   return Communicator(std::make_shared<detail::ControlPlaneCommunicator>(
-      detail::CommunicatorGroup(make_connected_context(fixture, rank, 60s), "host")));
+      detail::CommunicatorGroup(make_job_context(fixture, rank, hosts), "host")));
 }
 
 // Runs `call` with a communicator over the control plane on each of the ranks.
-void run_on_communicators(ControlPlaneFixture& fixture,
+void run_on_communicators(ControlPlaneFixture& fixture, Hosts hosts,
                           const std::function<void(Communicator& world)>& call) {
   auto const thrown = fixture.run_on_all([&](int rank, ControlPlane&) {
-    auto world = make_communicator(fixture, rank);
+    auto world = make_communicator(fixture, rank, hosts);
     call(world);
   });
   check_no_errors(thrown);
@@ -43,11 +58,14 @@ void require(bool holds, const char* what) {
 
 }  // namespace
 
-TEST_CASE("when a rank interrupts its own wait on the control plane, the job goes on") {
+TEST_CASE("when a rank interrupts its own wait without MPI, the job goes on") {
+  auto const hosts = GENERATE(Hosts::several, Hosts::one);
   ControlPlaneFixture fixture(2);
   auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
     detail::ControlPlaneCommunicator world(
-        detail::CommunicatorGroup(make_connected_context(fixture, rank, 600s), "host"));
+        detail::CommunicatorGroup(make_job_context(fixture, rank, hosts, 600s), "host"));
+    std::int8_t nothing = 0;
+    world.run({detail::OperationKind::all_reduce, &nothing, &nothing, 1, DataType::int8}, nullptr);
     if (rank == 0) {
       std::thread second([&] {
         std::this_thread::sleep_for(100ms);
@@ -66,9 +84,10 @@ TEST_CASE("when a rank interrupts its own wait on the control plane, the job goe
   CHECK_FALSE((thrown[0] || thrown[1]));
 }
 
-TEST_CASE("collectives over the control plane give the right results") {
+TEST_CASE("collectives without MPI give the right results, over the control plane and in shared memory") {
+  auto const hosts = GENERATE(Hosts::several, Hosts::one);
   ControlPlaneFixture fixture(3);
-  run_on_communicators(fixture, [](Communicator& world) {
+  run_on_communicators(fixture, hosts, [](Communicator& world) {
     int const rank = world.rank();
     // More than one piece.
     std::vector<double> sum(200'000, rank + 1.0);
@@ -92,6 +111,20 @@ TEST_CASE("collectives over the control plane give the right results") {
     world.reduce_scatter(std::span<const float>(std::vector<float>{0, 1, 2, 3, 4, 5}), std::span(slice));
     require(slice == std::vector<float>{6.0f * static_cast<float>(rank), 6.0f * static_cast<float>(rank) + 3},
             "reduce_scatter");
+    std::vector<int> reduced(400'000, rank + 1);  // more than one piece
+    world.reduce(std::span(reduced), 1);
+    require(reduced == std::vector<int>(400'000, rank == 1 ? 6 : rank + 1), "reduce");
+    std::vector<std::size_t> const counts{1, 0, 5};
+    std::vector<int> share(counts[static_cast<std::size_t>(rank)], rank);
+    std::vector<int> shares(6);
+    world.all_gather_v(share, shares, counts);
+    require(shares == std::vector<int>{0, 2, 2, 2, 2, 2}, "all_gather_v");
+    world.reduce_scatter_v(shares, share, counts);
+    require(share == std::vector<int>(share.size(), rank == 0 ? 0 : 6), "reduce_scatter_v");
+    // Between the sizes up to which a rank with a core of its own, and one without, reduces all data.
+    std::vector<float> short_sum(4'000, static_cast<float>(rank));
+    world.all_reduce(std::span(short_sum));
+    require(short_sum == std::vector<float>(4'000, 3.0f), "short all_reduce");
     std::vector<int> token{rank};
     if (rank == 0) world.send(std::span<const int>(token), 2);
     if (rank == 2) world.recv(std::span(token), 0);
@@ -138,10 +171,11 @@ TEST_CASE("when a rank leaves too early, the error names the operations in which
   CHECK(has(thrown[0]->what(), "; rank 1 is in split (operation 1 on communicator 'host')"));
 }
 
-TEST_CASE("when ranks call different collectives over the control plane, the error names them at once") {
+TEST_CASE("when ranks call different collectives without MPI, the error names them at once") {
+  auto const hosts = GENERATE(Hosts::several, Hosts::one);
   ControlPlaneFixture fixture(2);
   auto const thrown = fixture.run_on_all([&](int rank, ControlPlane&) {
-    auto world = make_communicator(fixture, rank);
+    auto world = make_communicator(fixture, rank, hosts);
     std::vector<float> values(10);
     if (rank == 0) return world.all_reduce(std::span(values));
     world.barrier();
