@@ -3,6 +3,7 @@
  * Rank 0 prints "sum N, lost rank 3". */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
+#include <time.h>
 
 #include "checks.h"
 
@@ -30,7 +31,19 @@ static muster_job* join(void) {
   return job;
 }
 
-static void work(muster_parameter_client* client, int rank) {
+/* Until rank 3 is lost, which by then has a task of the clock. */
+static void wait_for_loss(muster_job* job) {
+  struct timespec const moment = {0, 1000000};
+  int lost, waits;
+  size_t count = 0;
+  for (waits = 0; count == 0 && waits < 60000; ++waits) {
+    nanosleep(&moment, NULL);
+    OK(muster_lost_ranks(job, &lost, 1, &count));
+  }
+}
+
+static void work(muster_job* job, muster_parameter_client* client) {
+  int const rank = muster_rank(job);
   float parameters[ELEMENTS], gradient[ELEMENTS];
   double const argument = 0.5, one = 1;
   uint64_t clock;
@@ -40,6 +53,7 @@ static void work(muster_parameter_client* client, int rank) {
     muster_parameter_task task;
     int found = 0, complete = 0;
     double sum = 0;
+    if (rank != 3 && clock == 2) wait_for_loss(job);
     while (!complete) {
       OK(muster_parameter_take(client, clock, &found, &task));
       if (found && rank == 3 && clock == 2) raise(SIGKILL);
@@ -78,7 +92,7 @@ int main(void) {
   CHECK(muster_parameter_worker(client) == muster_rank(job) - 1);
   if (muster_rank(job) == 0) OK(muster_parameter_write(client, 0, values));
   OK(muster_barrier(job, "begin", 60000));
-  if (muster_rank(job) > 0) work(client, muster_rank(job));
+  if (muster_rank(job) > 0) work(job, client);
   OK(muster_barrier(job, "end", 60000));
   OK(muster_parameter_read(client, 0, values));
   for (i = 0; i < ELEMENTS; ++i) CHECK(values[i] == 4 * CLOCKS);
