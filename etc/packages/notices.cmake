@@ -19,7 +19,7 @@ muster_find_notice(nlohmann_json doc/nlohmann-json3-dev licenses/json-devel lice
 muster_find_notice(pugixml doc/libpugixml-dev licenses/pugixml-devel licenses/pugixml)
 muster_find_notice(tomlplusplus doc/libtomlplusplus-dev licenses/tomlplusplus-devel licenses/tomlplusplus)
 set(notices_plugin nlohmann_json pugixml tomlplusplus)
-set(notices_runtime asio CLI11 fmt nlohmann_json pugixml)
+set(notices_runtime asio CLI11 fmt nlohmann_json pugixml tomlplusplus)
 set(notices_development "")
 set(notices_trainer CLI11 fmt nlohmann_json tomlplusplus)
 if(DNNL_FOUND)
