@@ -66,7 +66,7 @@ Message read_message(std::span<const std::uint8_t> bytes) {
 
 Bytes write_frame_body(const Message& message) {
   std::vector<const Bytes*> byte_strings;
-  auto const header = write_cbor(take_byte_strings(message, byte_strings));
+  auto header = write_cbor(take_byte_strings(message, byte_strings));
   if (byte_strings.empty()) return header;
   auto size = prefix_bytes + header.size();
   for (const auto* bytes : byte_strings) size += bytes->size();
