@@ -56,9 +56,9 @@ times() { [ "$(grep -cF "$2" <<<"$output")" = "$1" ] || { echo "not $1 times '$2
 @test "the trace of a single rank has a line for each bootstrap method that does not apply" {
   # In the order in which the bootstrap methods are tried.
   run -0 lab exec env MUSTER_LOG=debug srun -N1 -n1 --mpi=none "$(program)"
-  [ "$(sed -nE 's/^muster: rank [?]: [+][0-9.]+ ms join: (PMIx|Slurm|RANK|alone)/\1/p' <<<"$output")" = "PMIx: no server (PMIX_NAMESPACE is not set)
+  [ "$(sed -nE 's/^muster: rank [?]: [+][0-9.]+ ms join: (PMIx|Slurm|address|alone)/\1/p' <<<"$output")" = "PMIx: no server (PMIX_NAMESPACE is not set)
 Slurm: no step of several tasks (SLURM_STEP_NUM_TASKS)
-RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: not all set, or one rank
+address: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: not all set, or one rank
 alone" ]
   [[ "$output" == *"joined through alone: 1 ranks on 1 hosts"* ]]
 }
