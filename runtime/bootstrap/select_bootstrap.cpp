@@ -150,7 +150,7 @@ std::unique_ptr<Bootstrap> make_env_bootstrap(const GetEnv& lookup) {
 }  // namespace
 
 std::unique_ptr<Bootstrap> select_bootstrap(const Deadline& deadline) {
-  if (auto const error = check_hostfile_was_read(get_env)) throw *error;
+  if (auto const error = check_hostfile_was_read(get_env, host_name())) throw *error;
   if (is_method_enabled("pmix") || is_method_enabled("slurm")) {
     if (is_below_torchrun(get_env) && get_env("MUSTER_JOIN").empty()) {
       log::debug("join: PMIx, Slurm: passed over, torchrun started this process");

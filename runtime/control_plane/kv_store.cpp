@@ -2,8 +2,9 @@
 #include "control_plane/kv_store.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+
+#include "text/parse_number.hpp"
 
 namespace muster::control {
 namespace {
@@ -13,12 +14,7 @@ using protocol::StoreAction;
 using protocol::Value;
 
 std::optional<std::int64_t> parse_integer(const Blob& text) {
-  std::int64_t number = 0;
-  auto const* const first = reinterpret_cast<const char*>(text.data());
-  auto const* const last = first + text.size();
-  auto const [end, error] = std::from_chars(first, last, number);
-  if (error != std::errc() || end != last) return std::nullopt;
-  return number;
+  return parse_number<std::int64_t>({reinterpret_cast<const char*>(text.data()), text.size()});
 }
 
 Blob to_text(std::int64_t number) {

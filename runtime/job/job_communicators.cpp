@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/job_communicators.hpp"
 
-#include <algorithm>
-
 #include "communicator/control_plane/control_plane_communicator.hpp"
 #include "log.hpp"
+#include "roster/roster.hpp"
 #include "telemetry/phase.hpp"
 
 namespace muster::detail {
-namespace {
-
-bool has_several_hosts(const std::vector<Hello>& roster) {
-  return std::any_of(roster.begin(), roster.end(),
-                     [&](const Hello& hello) { return hello.boot_id != roster.front().boot_id; });
-}
-
-}  // namespace
 
 Communicator JobCommunicators::world() {
   if (!gpu) return host_world();
@@ -53,11 +44,7 @@ std::shared_ptr<CommunicatorBackend> JobCommunicators::make_host_world() {
   // MPI_Init waits for every rank without a deadline. This barrier before it names missing ranks.
   plane.barrier("host communicator", deadline.length());
   bool const over_mpi = !options_.tolerate_rank_loss && can_start_mpi();
-  if (!over_mpi && !options_.tolerate_rank_loss && context_->rank == 0 && has_several_hosts(context_->roster))
-    log::warn(
-        "collectives on host memory go over the control plane, which is slow above some kilobytes: Open MPI "
-        "starts through PMIx only; add --mpi=pmix to srun, or start the program with mpirun");
-  if (!over_mpi) return std::make_shared<ControlPlaneCommunicator>(CommunicatorGroup(context_, "host"));
+  if (!over_mpi) return make_host_world_without_mpi();
   plane.enter_phase("setting up Open MPI");
   mpi_ = start_mpi(*context_, deadline);
   // Under Slurm the fence at the end of MPI_Init can hold back the ranks of only one node (runtime of
@@ -67,6 +54,16 @@ std::shared_ptr<CommunicatorBackend> JobCommunicators::make_host_world() {
   auto made = mpi_->world(CommunicatorGroup(context_, "host"));
   plane.enter_phase("running");
   return made;
+}
+
+std::shared_ptr<CommunicatorBackend> JobCommunicators::make_host_world_without_mpi() {
+  CommunicatorGroup group(context_, "host");
+  if (context_->rank == 0 && !options_.tolerate_rank_loss &&
+      !bootstrap::is_one_host(context_->roster, group.members()))
+    log::warn(
+        "collectives on host memory go over the control plane, which is slow above some kilobytes: Open MPI "
+        "starts through PMIx only; add --mpi=pmix to srun, or start the program with mpirun");
+  return std::make_shared<ControlPlaneCommunicator>(std::move(group));
 }
 
 Communicator JobCommunicators::intra_node(int host_index) {

@@ -40,6 +40,7 @@ class JobCommunicators {
                      Timings::Milliseconds& time);
   std::shared_ptr<CommunicatorBackend> make_gpu_world();
   std::shared_ptr<CommunicatorBackend> make_host_world();
+  std::shared_ptr<CommunicatorBackend> make_host_world_without_mpi();
 
   const std::shared_ptr<JobContext>& context_;
   const JoinOptions& options_;

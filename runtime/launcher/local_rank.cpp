@@ -125,6 +125,8 @@ void read_launcher(const GetEnv& get_env, const GivenLocalRank& given, LocalRank
   if (is_set(get_env, torch_variables)) {
     read_variables(get_env, torch_variables, given, found);
     found.launcher = "LOCAL_RANK";
+  } else if (auto const names = find_rank_environment(get_env); names && names->is_pod) {
+    found.launcher = names->launcher;  // one process in each pod
   } else {
     require_no_launcher(get_env);
   }

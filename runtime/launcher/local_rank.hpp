@@ -23,7 +23,8 @@ struct GivenLocalRank {
 };
 
 /// Reads the variables of the innermost launcher: torchrun, Open MPI, Hydra (MPICH, Intel MPI), MVAPICH,
-/// Slurm, PALS, Cray's PMI, or LOCAL_RANK and LOCAL_WORLD_SIZE. Without a launcher: 0 of 1.
+/// Slurm, PALS, Cray's PMI, or LOCAL_RANK and LOCAL_WORLD_SIZE. Without a launcher, and in a
+/// pod of Kubernetes without one: 0 of 1.
 /// @throws Error(ErrorCode::environment) with one line if a launcher started several processes and does not
 /// say which one this is, or if its variables contradict each other.
 LocalRank find_local_rank(const GetEnv& get_env, const GivenLocalRank& given = {});

@@ -132,6 +132,14 @@ bool shares_cores(const std::vector<Hello>& roster, int rank) {
   return rivals > own.size();
 }
 
+bool is_one_host(const std::vector<Hello>& roster, std::span<const int> ranks) {
+  const Hello& first = roster.at(static_cast<std::size_t>(ranks.front()));
+  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    const Hello& hello = roster.at(static_cast<std::size_t>(rank));
+    return hello.host == first.host && hello.boot_id == first.boot_id;
+  });
+}
+
 bool any_shares_cores(const std::vector<Hello>& roster, std::span<const int> ranks) {
   return std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return shares_cores(roster, rank); });
 }

@@ -42,6 +42,8 @@ void check_roster(const std::vector<JoinRecord>& records);
 /// True when more ranks on this kernel may run on the CPUs of `rank` than it has CPUs: a waiting rank then
 /// keeps a working one from its core unless it yields.
 bool shares_cores(const std::vector<Hello>& roster, int rank);
+/// True when all of `ranks`, of which there is one at least, are on one host.
+bool is_one_host(const std::vector<Hello>& roster, std::span<const int> ranks);
 /// True when one of `ranks` shares its cores: the same on all of them.
 bool any_shares_cores(const std::vector<Hello>& roster, std::span<const int> ranks);
 

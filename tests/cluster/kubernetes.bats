@@ -32,12 +32,12 @@ TEXT
 
 program() { echo "$MUSTER_BUILD/bin/joining_ranks"; }
 
-# in_pods VARIABLE=VALUE…: starts the program in both pods; % in a value is the pod's number. Its exit code is
-# the first pod's.
+# in_pods VARIABLE=VALUE…: starts the program in both pods, as the manifests do; % in a value is the pod's number.
+# Its exit code is the first pod's.
 in_pods() {
-  on_node n1 env "${@//%/1}" "$(program)" 3>&- &
-  local status=0
-  on_node n0 env "${@//%/0}" "$(program)" || status=$?
+  local status=0 command=("$MUSTER_BUILD/bin/muster" exec -- "$(program)")
+  on_node n1 env "${@//%/1}" "${command[@]}" 3>&- &
+  on_node n0 env "${@//%/0}" "${command[@]}" || status=$?
   wait $! || true
   return $status
 }

@@ -66,7 +66,7 @@ teardown_file() { lab_down; }
 }
 
 @test "when ranks are lost repeatedly without a checkpoint or signal in between, the job is requeued three times, then ends with a line" {
-  # For a moment a job that is being requeued looks like one that has failed.
+  # Once the state was FAILED before the log had the last start.
   wait_until 'grep -q "lost ranks four times" "$RUNS/doomed.log" && [ "$(state doomed)" = FAILED ]' || { cat "$RUNS/doomed.log"; return 1; }
   [ "$(grep -c 'start number' "$RUNS/doomed.log")" = 7 ]
   [ "$(grep -c 'goes back into the queue' "$RUNS/doomed.log")" = 6 ]

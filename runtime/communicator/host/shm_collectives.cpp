@@ -25,15 +25,6 @@ constexpr unsigned polls_before_sleep = 2000;
 constexpr unsigned polls_before_preferred_sleep = 2;
 constexpr std::chrono::microseconds sleep_between_polls{100};
 
-bool is_on_one_host(const CommunicatorGroup& group) {
-  auto const& roster = group.job().roster;
-  auto const hello_of = [&](int member) -> const Hello& { return roster[static_cast<std::size_t>(member)]; };
-  auto const& first = hello_of(group.members().front());
-  return std::all_of(group.members().begin(), group.members().end(), [&](int member) {
-    return hello_of(member).host == first.host && hello_of(member).boot_id == first.boot_id;
-  });
-}
-
 // The first rank creates the segment, the others open it. Null on all ranks if one of them has none.
 std::unique_ptr<SharedSegment> share_segment(CommunicatorGroup& group, const std::atomic<bool>& interrupted,
                                              std::size_t bytes) {
@@ -62,7 +53,7 @@ std::unique_ptr<SharedSegment> share_segment(CommunicatorGroup& group, const std
 std::unique_ptr<ShmCollectives> ShmCollectives::make(CommunicatorGroup& group,
                                                      const std::atomic<bool>& interrupted,
                                                      const std::atomic<bool>& prefer_sleep) {
-  if (group.size() == 1 || !is_on_one_host(group)) return nullptr;
+  if (group.size() == 1 || !bootstrap::is_one_host(group.job().roster, group.members())) return nullptr;
   auto segment = share_segment(group, interrupted, ShmAllReduce::bytes_for(group.size()));
   log::debug("control plane: '{}', {} ranks on one host, {}", group.name(), group.size(),
              segment ? "collectives in shared memory" : "no shared memory");

@@ -12,7 +12,7 @@ from kubeflow_trainer_api import models
 KUBERNETES = "1.37"
 # https://github.com/kubeflow/mpi-operator/tree/master/sdk/python/v2beta1/docs
 MPI_JOB = {"apiVersion": str, "kind": str, "metadata": {"name": str}, "spec": {
-    "slotsPerWorker": int, "sshAuthMountPath": str, "runPolicy": {"cleanPodPolicy": str, "backoffLimit": int},
+    "slotsPerWorker": int, "runPolicy": {"cleanPodPolicy": str, "backoffLimit": int},
     "mpiReplicaSpecs": {kind: {"replicas": int, "template": {"spec": dict}} for kind in ("Launcher", "Worker")}}}
 
 

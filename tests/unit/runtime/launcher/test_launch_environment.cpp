@@ -152,21 +152,35 @@ TEST_CASE("a pod whose variables are incomplete or wrong gets a line that names 
 TEST_CASE("a hostfile that Open MPI 5 did not read is an error") {
   TemporaryFolder const folder;
   auto const file = folder.write("hostfile", "# two pods\npod-0.svc slots=2\npod-1.svc slots=2\n\n");
-  Set set{{"OMPI_MCA_orte_default_hostfile", file},
-          {"OMPI_UNIVERSE_SIZE", "2"},
-          {"OMPI_COMM_WORLD_RANK", "0"},
-          {"OMPI_VERSION", "5.0.11"},
-          {"PRTE_LAUNCHED", "1"}};
-  auto const refusal = check_hostfile_was_read(variables(set));
+  // 8 cores of the launcher's node, which the file does not name.
+  Set const ignored{{"OMPI_MCA_orte_default_hostfile", file},
+                    {"OMPI_UNIVERSE_SIZE", "8"},
+                    {"OMPI_COMM_WORLD_SIZE", "8"},
+                    {"OMPI_COMM_WORLD_LOCAL_SIZE", "8"},
+                    {"OMPI_COMM_WORLD_RANK", "0"},
+                    {"OMPI_VERSION", "5.0.11"},
+                    {"PRTE_LAUNCHED", "1"}};
+  auto const with = [&](const Set& changes) {
+    auto set = ignored;
+    for (auto const& [name, value] : changes) set[name] = value;
+    return variables(set);
+  };
+  auto const refusal = check_hostfile_was_read(with({}), "launcher");
   REQUIRE(refusal);
-  CHECK_THAT(refusal->what(), ContainsSubstring("knows 2 slots") && ContainsSubstring("has 4"));
-  for (auto const& [name, value] : Set{{"OMPI_UNIVERSE_SIZE", "4"},
-                                       {"PRTE_LAUNCHED", ""},
-                                       {"OMPI_MCA_orte_default_hostfile", "/nonexistent"}}) {
-    auto other = set;
-    other[name] = value;
-    CHECK_FALSE(check_hostfile_was_read(variables(other)));
-  }
+  CHECK_THAT(refusal->what(),
+             ContainsSubstring("all 8 ranks run on host launcher, which has 0 of the 4 slots"));
+  CHECK(check_hostfile_was_read(with({}), "pod-0"));
+  Set const two_ranks{{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+  auto const with_universe = [&](Set set, const char* universe) {
+    set["OMPI_UNIVERSE_SIZE"] = universe;
+    return with(set);
+  };
+  CHECK(check_hostfile_was_read(with_universe(two_ranks, "2"), "pod-0"));
+  CHECK_FALSE(check_hostfile_was_read(with_universe(two_ranks, "4"), "pod-0"));  // mpirun -n 2
+  CHECK_FALSE(check_hostfile_was_read(with({{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}), "pod-0"));
+  CHECK_FALSE(check_hostfile_was_read(with({{"PRTE_LAUNCHED", ""}}), "launcher"));
+  CHECK_FALSE(
+      check_hostfile_was_read(with({{"OMPI_MCA_orte_default_hostfile", "/nonexistent"}}), "launcher"));
 }
 
 TEST_CASE("when two launchers report different ranks, it is an error, unless Muster's plugin set one") {

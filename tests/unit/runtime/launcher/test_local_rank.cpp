@@ -70,6 +70,14 @@ TEST_CASE("a process that no launcher started is the only one") {
   CHECK(found({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}) == " 0/1 -1/0");  // a batch script
 }
 
+TEST_CASE("a process in a pod of Kubernetes is the only one there, unless a launcher started it") {
+  Set const pod{{"JOB_COMPLETION_INDEX", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "p"}};
+  CHECK(found(pod) == "a Job of Kubernetes 0/1 -1/0");
+  CHECK(found(pod + open_mpi) == found(open_mpi));
+  Set const group{{"LWS_WORKER_INDEX", "1"}, {"LWS_GROUP_SIZE", "4"}, {"LWS_LEADER_ADDRESS", "p"}};
+  CHECK(found(group) == "LeaderWorkerSet 0/1 -1/0");
+}
+
 TEST_CASE("the innermost launcher's variables count") {
   CHECK(found(slurm + open_mpi) == "mpirun 3/4 7/12");
   CHECK(found(slurm + open_mpi + torch) == "torchrun 1/2 5/8");
