@@ -89,10 +89,6 @@ void JobCommunicators::drop() {
   intra_node_ = inter_node_ = std::nullopt;
 }
 
-void JobCommunicators::shrink(const std::vector<int>& lost, const Deadline& deadline) {
-  world_ = gpu->shrink_world(CommunicatorGroup(context_, "world"), lost, deadline);
-}
-
 void JobCommunicators::finalize(const Deadline& deadline) {
   if (gpu) gpu->finalize(deadline);
   if (mpi_) mpi_->finalize(*context_, deadline);

@@ -31,8 +31,6 @@ class JobCommunicators {
 
   /// Forgets all of them, for a job that goes on after a loss.
   void drop();
-  /// Makes the world on the GPU without `lost`, ranks of the older one. Collective over the others.
-  void shrink(const std::vector<int>& lost, const Deadline& deadline);
   void finalize(const Deadline& deadline);
 
  private:

@@ -27,30 +27,20 @@ control::Key derive_recovery_key(const std::vector<JoinRecord>& records, int num
   return key;
 }
 
-// The records of the next job, and the ranks that it lost.
-struct Survivors {
-  std::vector<JoinRecord> records;  // by new rank
-  std::vector<int> lost;            // old ranks
-  bool all_can_shrink = true;
-};
-
-Survivors collect_survivors(const std::vector<JoinRecord>& before,
-                            const control::SurvivorRendezvous::Payloads& payloads) {
-  Survivors survivors;
+// The records of the next job, by new rank.
+std::vector<JoinRecord> collect_survivors(const std::vector<JoinRecord>& before,
+                                          const control::SurvivorRendezvous::Payloads& payloads) {
+  std::vector<JoinRecord> survivors;
   for (std::size_t rank = 0; rank < before.size(); ++rank) {
     auto const payload = payloads.find(static_cast<int>(rank));
-    if (payload == payloads.end()) {
-      survivors.lost.push_back(static_cast<int>(rank));
-      continue;
-    }
+    if (payload == payloads.end()) continue;
     auto const sent = read_cbor(payload->second, "a survivor's data");
-    bool const is_new_rank_0 = survivors.records.empty();
-    auto& record = survivors.records.emplace_back(before[rank]);
+    bool const is_new_rank_0 = survivors.empty();
+    auto& record = survivors.emplace_back(before[rank]);
     record.port = sent.at("port").get<std::uint16_t>();
     record.recovery_port = sent.at("recovery_port").get<std::uint16_t>();
     record.key.clear();
     if (is_new_rank_0) record.key = sent.at("key").get_binary();
-    survivors.all_can_shrink = survivors.all_can_shrink && sent.at("can_shrink").get<bool>();
   }
   return survivors;
 }
@@ -116,6 +106,7 @@ void shrink(JobState& state, milliseconds wait) {
   auto const failure = require_loss(state);
   Deadline const deadline(wait);
   state.communicators.drop();
+  if (auto const& gpu = state.communicators.gpu) gpu->abort_all();
   state.stop_telemetry();
   state.context->plane->abort_connections();
 
@@ -123,18 +114,16 @@ void shrink(JobState& state, milliseconds wait) {
   auto plane = control::ControlPlane::listen(control::random_key());
   auto next_rendezvous = std::make_shared<control::SurvivorRendezvous>();
   auto const& key = plane->key();
-  auto const& gpu = state.communicators.gpu;
-  // What the other survivors need if this rank becomes rank 0, and whether its NCCL and world can shrink.
+  // What the other survivors need if this rank becomes rank 0.
   nlohmann::json const mine{{"port", plane->port()},
                             {"recovery_port", next_rendezvous->port()},
-                            {"key", nlohmann::json::binary({key.begin(), key.end()})},
-                            {"can_shrink", gpu && gpu->can_shrink()}};
+                            {"key", nlohmann::json::binary({key.begin(), key.end()})}};
   auto const payloads =
       state.survivor_rendezvous->run(recovery_config(state, failure), write_cbor(mine), deadline);
 
   auto survivors = collect_survivors(state.records, payloads);
   auto const rank = static_cast<int>(std::distance(payloads.begin(), payloads.find(state.context->rank)));
-  set_members(state, std::move(survivors.records), rank);
+  set_members(state, std::move(survivors), rank);
   state.earlier_rendezvous.push_back(std::exchange(state.survivor_rendezvous, std::move(next_rendezvous)));
   ++state.shrinks;
   if (state.size() > 1) {
@@ -143,10 +132,6 @@ void shrink(JobState& state, milliseconds wait) {
   }
   state.register_loss_handler();
   restart_telemetry(state);
-  if (gpu && survivors.all_can_shrink)
-    state.communicators.shrink(survivors.lost, deadline);
-  else if (gpu)
-    gpu->abort_all();
   log::debug("shrink: {} ranks are left", state.size());
 }
 

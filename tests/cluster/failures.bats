@@ -57,7 +57,7 @@ went() {
 @test "the job goes on without rank 0" { went shrinks_without_rank_0; }
 @test "the job goes on without a node" { went shrinks_by_a_node; }
 
-@test "on NCCL the job goes on without a rank, and when one is lost later or inside NCCL's shrinking (on fakes)" {
+@test "on NCCL the job goes on without a rank, and when one is lost later or while NCCL is initialised again (on fakes)" {
   went shrinks_on_gpus
   went shrinks_twice_on_gpus
   went shrinks_again_on_gpus

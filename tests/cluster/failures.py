@@ -323,7 +323,7 @@ CASES = [
     Case("shrinks_twice_on_gpus", ["later:2", "doubles", "shrink", *OVER],
          named(0, EITHER, gpu=GPU) + r"\n.*" + NAMED.format(r=1, h=1, gpu=GPU, how=f"(?:{KILLED}|{EITHER})", phase="running, last call .*"), lambda run: kill(run, 0),
          goes_on="going on with 2 on nccl", exit_code=0, lost=(0, 2), lines=2, **ON_DOUBLES),
-    Case("shrinks_again_on_gpus", ["shrinking:2", "doubles", "shrink", *OVER], named(3, KILLED, gpu=GPU) + r"\n.*" + named(2, EITHER, ".*", GPU),
+    Case("shrinks_again_on_gpus", ["again:2", "doubles", "shrink", *OVER], named(3, KILLED, gpu=GPU) + r"\n.*" + named(2, EITHER, ".*", GPU),
          lambda run: kill(run, 3), goes_on="going on with 2 on nccl", exit_code=0, lost=(2, 3), lines=2, **ON_DOUBLES),
 ]
 

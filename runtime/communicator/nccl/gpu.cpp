@@ -31,31 +31,7 @@ class CudaGpu : public Gpu {
   std::shared_ptr<CommunicatorBackend> world(CommunicatorGroup group, const Deadline& deadline) override {
     if (!state_->watchdog && group.size() > 1 && group.job().plane)
       state_->watchdog = std::make_unique<NcclWatchdog>(*state_, NcclWatchdog::poll_interval(group.job()));
-    auto made = NcclCommunicator::init(state_, std::move(group), deadline);
-    if (state_->keep_on_failure) world_ = made;
-    return made;
-  }
-
-  void keep_on_failure() noexcept override { state_->keep_on_failure = true; }
-
-  bool can_shrink() const noexcept override {
-    return world_ && world_->is_open() && state_->nccl.comm_shrink != nullptr;
-  }
-
-  std::shared_ptr<CommunicatorBackend> shrink_world(CommunicatorGroup group, const std::vector<int>& lost,
-                                                    const Deadline& deadline) override {
-    auto const old = state_->open_communicators();
-    auto const old_world = std::move(world_);  // keeps it alive: `old` points to it
-    try {
-      world_ = NcclCommunicator::shrink(*old_world, std::move(group), lost, deadline);
-    } catch (const Error&) {
-      // The old world cannot be shrunk again, because its rank numbers are out of date: the next world is a
-      // new one.
-      state_->abort(old);
-      throw;
-    }
-    state_->abort(old);
-    return world_;
+    return NcclCommunicator::init(state_, std::move(group), deadline);
   }
 
   void finalize(const Deadline& deadline) override {
@@ -64,10 +40,7 @@ class CudaGpu : public Gpu {
     state_->open = false;
   }
 
-  void abort_all() noexcept override {
-    state_->abort(state_->open_communicators());
-    world_.reset();
-  }
+  void abort_all() noexcept override { state_->abort(state_->open_communicators()); }
 
   void abort() noexcept override {
     state_->watchdog.reset();
@@ -77,7 +50,6 @@ class CudaGpu : public Gpu {
 
  private:
   std::shared_ptr<NcclState> state_;
-  std::shared_ptr<NcclCommunicator> world_;  // set if the job goes on after losing ranks
   CudaDevice device_;
 };
 

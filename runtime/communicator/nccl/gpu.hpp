@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "communicator/backend.hpp"
 #include "communicator/communicator_group.hpp"
@@ -25,16 +24,6 @@ class Gpu {
   virtual std::shared_ptr<CommunicatorBackend> world(CommunicatorGroup group, const Deadline& deadline) = 0;
   /// Finalizes the communicators; they then throw on use. Collective.
   virtual void finalize(const Deadline& deadline) = 0;
-  /// To be called when the job goes on after losing ranks: a failure then aborts no communicator, and the
-  /// next three functions do.
-  virtual void keep_on_failure() noexcept = 0;
-  /// Whether there is a world and this NCCL can shrink it (2.27 or later).
-  virtual bool can_shrink() const noexcept = 0;
-  /// The world without `lost`, ranks of it. All older communicators are aborted. Collective over the
-  /// remaining ranks.
-  virtual std::shared_ptr<CommunicatorBackend> shrink_world(CommunicatorGroup group,
-                                                            const std::vector<int>& lost,
-                                                            const Deadline& deadline) = 0;
   /// Aborts all communicators; new ones can be created.
   virtual void abort_all() noexcept = 0;
   /// Aborts all communicators, for good.

@@ -42,7 +42,7 @@ NcclComm::NcclComm(std::shared_ptr<NcclState> state, CommunicatorGroup& group)
 NcclComm::~NcclComm() {
   bool const failed = group_.failed() || !state_->open;
   // The program knows of the failure and drops its communicators one by one: abort all of them now.
-  if (comm_ != nullptr && failed && !state_->keep_on_failure) state_->abort(state_->open_communicators());
+  if (comm_ != nullptr && failed) state_->abort(state_->open_communicators());
   {
     std::lock_guard const lock(state_->mutex);
     std::erase(state_->all, this);
@@ -144,8 +144,7 @@ void NcclComm::wait_while_in_progress(ncclComm_t polled, ncclResult_t result, co
   if (result != ncclSuccess) fail_nccl(result);
 }
 
-// Throws the job's failure or the exception of `why`, after aborting every communicator of this process,
-// unless the job may go on with them.
+// Throws the job's failure or the exception of `why`, after aborting every communicator of this process.
 template <typename Throw>
 void NcclComm::abort_all(Throw why) {
   try {
@@ -153,7 +152,7 @@ void NcclComm::abort_all(Throw why) {
     why();
     std::terminate();  // `why` throws
   } catch (const Error&) {
-    if (!state_->keep_on_failure) state_->abort(state_->open_communicators());
+    state_->abort(state_->open_communicators());
     throw;
   }
 }
@@ -272,7 +271,7 @@ std::optional<BackgroundCall> NcclComm::poll() {
     check_pending();
     return std::nullopt;
   }
-  if (state_->keep_on_failure || !group_.job().plane->has_on_loss()) return std::nullopt;
+  if (!group_.job().plane->has_on_loss()) return std::nullopt;
   log::debug("nccl: '{}' is aborted, since its program waits in CUDA", group_.name());
   pending_.reset();
   return begin_abort();

@@ -67,25 +67,6 @@ std::shared_ptr<NcclCommunicator> NcclCommunicator::init(std::shared_ptr<NcclSta
   return made;
 }
 
-std::shared_ptr<NcclCommunicator> NcclCommunicator::shrink(NcclCommunicator& old, CommunicatorGroup group,
-                                                           const std::vector<int>& lost,
-                                                           const Deadline& deadline) {
-  std::shared_ptr<NcclCommunicator> made(new NcclCommunicator(old.state_, std::move(group)));
-  auto& self = *made;
-  std::scoped_lock const lock(old.comm_.mutex(), self.comm_.mutex());
-  self.group_.begin_setup("NCCL shrinking");
-  self.comm_.make_context_current();
-  auto excluded = lost;
-  self.comm_.create(deadline, [&](ncclComm_t* slot, ncclConfig_t* config) {
-    auto const result = self.state_->nccl.comm_shrink(
-        old.comm_.get(), excluded.data(), static_cast<int>(excluded.size()), slot, config, nccl_shrink_abort);
-    self.comm_.wait_while_in_progress(old.comm_.get(), progress_of_parent(result), deadline);
-    return ncclInProgress;
-  });
-  log::debug("nccl: '{}' goes on with {} ranks", self.group_.name(), self.size());
-  return made;
-}
-
 std::shared_ptr<CommunicatorBackend> NcclCommunicator::split(int color, int key) {
   std::lock_guard const lock(comm_.mutex());
   require_open();

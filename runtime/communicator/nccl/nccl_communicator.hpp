@@ -18,13 +18,8 @@ class NcclCommunicator : public CommunicatorBase, public std::enable_shared_from
   /// Collective over the group.
   static std::shared_ptr<NcclCommunicator> init(std::shared_ptr<NcclState> state, CommunicatorGroup group,
                                                 const Deadline& deadline);
-  /// The communicator of `old`'s ranks without `lost`, ranks of `old`. Collective over the remaining ranks,
-  /// which are `group`. Operations of `old` in flight are cancelled. The caller must abort `old`.
-  static std::shared_ptr<NcclCommunicator> shrink(NcclCommunicator& old, CommunicatorGroup group,
-                                                  const std::vector<int>& lost, const Deadline& deadline);
 
   const char* backend() const noexcept override { return "nccl"; }
-  bool is_open() const noexcept { return comm_.is_open(); }
   void run(const CollectiveCall& call, Stream stream) override;
   std::shared_ptr<CommunicatorBackend> split(int color, int key) override;
   void synchronize(Stream stream) override { comm_.synchronize(stream); }

@@ -13,8 +13,6 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0), "Muster needs NCCL 2.
 
 namespace muster::detail {
 
-/// NCCL_SHRINK_ABORT of NCCL 2.27 and later: cancels operations in flight first.
-inline constexpr int nccl_shrink_abort = 1;
 /// NCCL_WIN_COLL_SYMMETRIC of NCCL 2.27 and later: all ranks pass the same offset into a window.
 inline constexpr int nccl_symmetric_window = 1;
 
@@ -34,9 +32,6 @@ struct NcclLibrary {
   decltype(::ncclCommInitRankConfig)* comm_init_rank_config = object.find("ncclCommInitRankConfig");
   decltype(::ncclCommInitRankScalable)* comm_init_rank_scalable = object.find("ncclCommInitRankScalable");
   decltype(::ncclCommSplit)* comm_split = object.find("ncclCommSplit");
-  /// ncclCommShrink; null before NCCL 2.27.
-  ncclResult_t (*comm_shrink)(ncclComm_t, int* excluded, int count, ncclComm_t* made, ncclConfig_t*,
-                              int flags) = object.find_optional("ncclCommShrink");
   decltype(::ncclCommGetAsyncError)* comm_get_async_error = object.find("ncclCommGetAsyncError");
   decltype(::ncclCommFinalize)* comm_finalize = object.find("ncclCommFinalize");
   decltype(::ncclCommDestroy)* comm_destroy = object.find("ncclCommDestroy");

@@ -21,11 +21,10 @@ inline constexpr std::chrono::milliseconds nccl_abort_wait{5000};
 struct NcclState {
   CudaLibrary cuda;
   NcclLibrary nccl;
-  CUcontext context = nullptr;   ///< the context of this rank's GPU
-  bool open = true;              ///< false after the job was left
-  bool keep_on_failure = false;  ///< a failure aborts nothing: the world may be shrunk
-  std::mutex mutex;              ///< protects `all` and `window_slots`
-  std::vector<NcclComm*> all;    ///< all that exist, to end them together
+  CUcontext context = nullptr;  ///< the context of this rank's GPU
+  bool open = true;             ///< false after the job was left
+  std::mutex mutex;             ///< protects `all` and `window_slots`
+  std::vector<NcclComm*> all;   ///< all that exist, to end them together
   /// Memory into which NCCL writes new communicators. NCCL's thread may write late, even after a failure, so
   /// it is never freed before this state.
   std::vector<std::shared_ptr<ncclComm_t>> slots;

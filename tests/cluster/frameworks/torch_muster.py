@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch_muster.py groups|absent|kill|stop [env]: torch.distributed with gloo over muster://, or over env:// and watched. groups: all kinds of
-operations end. The others lose rank 1: before it comes to init_process_group, or killed or stopped while all ranks train."""
+"""torch_muster.py groups|absent|kill|stop [muster|env [gloo|nccl]]: torch.distributed over muster://, or over env:// and watched. groups: all
+kinds of operations end. The others lose rank 1: before it comes to init_process_group, or killed or stopped while all ranks train."""
 import os
 import signal
 import sys
@@ -12,7 +12,18 @@ import torch.distributed as dist
 
 import muster.torch
 
-case, method = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "muster"
+case, method, backend = sys.argv[1:] + ["muster", "gloo"][len(sys.argv) - 2:]
+device = "cuda" if backend == "nccl" else "cpu"
+if backend == "nccl":
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+
+
+def barrier(store, name, size):
+    if hasattr(store, "barrier"):  # not in PyTorch 2.11
+        return store.barrier(name, size, timedelta(seconds=30))
+    if store.add(f"in {name}", 1) == size:
+        store.set(f"all in {name}", "")
+    store.wait([f"all in {name}"], timedelta(seconds=30))
 
 
 def use_store(store, rank, size):
@@ -21,11 +32,11 @@ def use_store(store, rank, size):
     store.append("text", "ab")
     store.add("sum", rank)
     first = store.compare_set("first", "", f"of {rank}")
-    store.barrier("all", size, timedelta(seconds=30))
+    barrier(store, "all", size)
     assert (store.add("sum", 0), len(store.get("text")), store.get("first")) == (size * (size - 1) // 2, 2 * size, first)
     assert store.compare_set("none", "x", "y") == b"x" and not store.check(["first", "none"]) and store.check(["first"])
     assert store.num_keys() > size and store.has_extended_api()
-    store.barrier("read", size, timedelta(seconds=30))
+    barrier(store, "read", size)
     assert store.delete_key(f"rank {rank}") and not store.delete_key(f"rank {rank}")
     copy = store.clone()
     copy.multi_set([f"{rank}a", f"{rank}b"], ["1", "2"])
@@ -42,28 +53,29 @@ def use_store(store, rank, size):
 
 
 def reduce(group=None):
-    total = torch.ones(4)
+    total = torch.ones(4, device=device)
     dist.all_reduce(total, group=group)
     return total[0].item()
 
 
 def train(steps, before_step=lambda step: None):
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 2))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 2).to(device))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(steps):
         before_step(step)
         optimizer.zero_grad()
-        model(torch.ones(4, 8)).sum().backward()
+        model(torch.ones(4, 8, device=device)).sum().backward()
         optimizer.step()
     return [parameter.detach() for parameter in model.parameters()]
 
 
 def use_groups():
     for _ in range(2):  # the second group must not find the keys of the first one
-        dist.init_process_group("gloo", init_method="muster://", timeout=timedelta(seconds=30))
+        dist.init_process_group(backend, init_method="muster://", timeout=timedelta(seconds=30))
         rank, size = dist.get_rank(), dist.get_world_size()
         assert reduce() == size
-        dist.monitored_barrier()
+        if backend == "gloo":
+            dist.monitored_barrier()
         pair = dist.new_group([0, size - 1])
         assert rank not in (0, size - 1) or reduce(pair) == 2
         for parameter in train(2):
@@ -78,7 +90,7 @@ def use_groups():
         thread.start()
     for thread in threads:
         thread.join()
-    store.barrier("threads", size, timedelta(seconds=30))
+    barrier(store, "threads", size)
     assert int(store.get("threads")) == 8 * size + 0
     print(f"rank {rank} of {size} used all", flush=True)
 
@@ -92,7 +104,7 @@ def lose_rank_1():
         if step == 5 and job.rank == 1:
             os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[case])
 
-    dist.init_process_group("gloo", init_method=f"{method}://")
+    dist.init_process_group(backend, init_method=f"{method}://")
     train(1000000, lose)
 
 

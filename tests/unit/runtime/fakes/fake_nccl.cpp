@@ -24,10 +24,10 @@
 //     fail_window      ncclCommWindowRegister fails
 //     wrong_sums       an all-reduce exchanges nothing
 //     die_in_reduction the second all-reduce kills the process
-//     die_in_shrink    ncclCommShrink kills the process
+//     die_in_init      ncclCommInitRankConfig kills the process
 // A split behaves like the real one: it returns success at once without a new communicator, and the parent is
 // in progress for a while. The new communicator's pointer is written late; for a failed split, when the
-// parent is aborted. A shrink is a split of the remaining ranks, which must all exclude the same ranks.
+// parent is aborted.
 //
 // The fake counts live communicators, so that tests see whether each was destroyed or aborted, logs the names
 // of the operations, and measures how long a "hang_init" was waited for. Ids are numbered from 1. A message

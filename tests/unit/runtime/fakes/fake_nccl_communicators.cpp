@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the fake NCCL's communicators begin, change and end (fake_nccl.cpp).
+#include <unistd.h>
+
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -26,11 +29,22 @@ std::atomic<int> max_destroying{0};
 std::atomic<int> shortest_hang{std::numeric_limits<int>::max()};  // in ms
 std::atomic<int> ids_made{0};
 
+// An id is one number in all bytes but the last ones, which are the process that made it: after a loss,
+// another process makes the ids.
+constexpr std::size_t number_bytes = sizeof ncclUniqueId::internal - sizeof(pid_t);
+pid_t maker_of(const ncclUniqueId& id) {
+  pid_t pid = 0;
+  std::memcpy(&pid, id.internal + number_bytes, sizeof pid);
+  return pid;
+}
+
 std::unique_ptr<FakeExchange> exchange_for(const ncclUniqueId& id, int rank, int ranks) {
   const char* const folder = std::getenv("FAKE_NCCL_FOLDER");
   if (folder == nullptr) return nullptr;
-  return std::make_unique<FakeExchange>(
-      folder + std::string("/communicator.") + std::to_string(id.internal[0]), rank, ranks);
+  return std::make_unique<FakeExchange>(folder + std::string("/communicator.") +
+                                            std::to_string(id.internal[0]) + "." +
+                                            std::to_string(maker_of(id)),
+                                        rank, ranks);
 }
 
 }  // namespace
@@ -46,7 +60,9 @@ int fake_nccl_shortest_hang() { return shortest_hang.exchange(std::numeric_limit
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   delay_if("late_id");
-  std::memset(id, ++ids_made, sizeof *id);
+  std::memset(id->internal, ++ids_made, number_bytes);
+  pid_t const maker = getpid();
+  std::memcpy(id->internal + number_bytes, &maker, sizeof maker);
   return ncclSuccess;
 }
 
@@ -56,7 +72,7 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int
   std::string text = "init_" + std::to_string(count) + "_ids";
   for (int i = 0; i < count; ++i) {
     char const number = ids[i].internal[0];
-    for (char const byte : ids[i].internal)
+    for (char const byte : std::span(ids[i].internal, number_bytes))
       if (byte != number) return ncclInvalidArgument;
     text += "_" + std::to_string(number);
   }
@@ -67,6 +83,7 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   if (config->blocking != 0) return ncclInvalidArgument;
+  if (is_mode("die_in_init")) std::raise(SIGKILL);
   ++live;
   *comm = new ncclComm{.ranks = ranks, .exchange = exchange_for(id, rank, ranks)};
   delay_if("late_init");
@@ -79,25 +96,6 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* ou
   *out = nullptr;
   if (parent->exchange) finish_streams();
   if (parent->exchange) run_async(parent, [=] { return parent->exchange->split(color, key, parent->part); });
-  parent->split_result = out;
-  parent->split_queries = 5;
-  return ncclSuccess;
-}
-
-/// Drops the old communicator's work, as with NCCL_SHRINK_ABORT.
-ncclResult_t ncclCommShrink(ncclComm_t parent, int* excluded, int count, ncclComm_t* out,
-                            ncclConfig_t* config, int flags) {
-  if (flags != 1 || count < 1 || excluded == nullptr || config->blocking != 0) return ncclInvalidArgument;
-  if (parent->split_result != nullptr) return ncclInvalidArgument;
-  if (is_mode("die_in_shrink")) std::raise(SIGKILL);
-  if (!parent->exchange) return ncclCommSplit(parent, 0, 0, out, config);
-  *out = nullptr;
-  std::vector<int> const without(excluded, excluded + count);
-  parent->exchange->cancel();
-  if (parent->work.valid()) parent->work.wait();
-  drop_stream_work(parent);
-  parent->exchange->resume();
-  run_async(parent, [=] { return parent->exchange->shrink(without, parent->part); });
   parent->split_result = out;
   parent->split_queries = 5;
   return ncclSuccess;

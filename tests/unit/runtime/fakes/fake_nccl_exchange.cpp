@@ -25,8 +25,6 @@ constexpr std::size_t slot_bytes = std::size_t{16} << 20;  // the file has holes
 struct FakeExchange::Head {
   std::atomic<std::uint32_t> joined;
   std::atomic<std::uint64_t> arrivals;  // at all barriers so far
-  // By rank, once it is in its shrink: the ranks that it excludes, one bit each. Never 0 then.
-  std::array<std::atomic<std::uint64_t>, 64> excluded;
   // By sender, until its message outside of groups is received: the receiver's rank + 1, and the size.
   std::array<std::atomic<int>, 64> message_to;
   std::array<std::size_t, 64> message_bytes;
@@ -204,28 +202,5 @@ ncclResult_t FakeExchange::split(int color, int key, std::unique_ptr<FakeExchang
   part = std::make_unique<FakeExchange>(path_ + "." + std::to_string(number) + "." + std::to_string(color),
                                         static_cast<int>(self - members.begin()),
                                         static_cast<int>(members.size()));
-  return ncclSuccess;
-}
-
-ncclResult_t FakeExchange::shrink(const std::vector<int>& excluded, std::unique_ptr<FakeExchange>& part) {
-  std::uint64_t mine = 0;
-  for (int const rank : excluded) {
-    if (rank < 0 || rank >= ranks_ || rank == rank_) return ncclInvalidArgument;
-    mine |= std::uint64_t{1} << rank;
-  }
-  auto const is_excluded = [&](int rank) { return (mine >> rank & 1) != 0; };
-  if (head_->excluded.at(static_cast<std::size_t>(rank_)).exchange(mine) != 0) return ncclInvalidUsage;
-  for (bool all_arrived = false; !all_arrived; std::this_thread::sleep_for(std::chrono::microseconds{20})) {
-    if (cancelled_) return ncclRemoteError;
-    all_arrived = true;
-    for (int rank = 0; rank < ranks_; ++rank) {
-      auto const theirs = head_->excluded.at(static_cast<std::size_t>(rank)).load();
-      if (theirs != 0 && theirs != mine) return ncclInvalidUsage;
-      if (theirs == 0 && !is_excluded(rank)) all_arrived = false;
-    }
-  }
-  int here = 0;
-  for (int rank = 0; rank < rank_; ++rank) here += is_excluded(rank) ? 0 : 1;
-  part = std::make_unique<FakeExchange>(path_ + ".left", here, ranks_ - std::popcount(mine));
   return ncclSuccess;
 }

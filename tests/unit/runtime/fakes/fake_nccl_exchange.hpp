@@ -50,15 +50,8 @@ class FakeExchange {
   /// `part`: the ranks with the same color, ordered by key.
   ncclResult_t split(int color, int key, std::unique_ptr<FakeExchange>& part);
 
-  /// `part`: the ranks without `excluded`, in their order; they wait for one another. Returns
-  /// ncclInvalidUsage if a rank that is excluded here joins or a rank excludes others. Once in a
-  /// communicator's life.
-  ncclResult_t shrink(const std::vector<int>& excluded, std::unique_ptr<FakeExchange>& part);
-
   /// Ends another thread's wait.
   void cancel() { cancelled_ = true; }
-  /// Allows operations again.
-  void resume() { cancelled_ = false; }
 
  private:
   struct Head;

@@ -9,7 +9,7 @@
 //   nccl       RANK is killed inside NCCL's initialisation (fakes of CUDA and NCCL)
 //   sick_gpu   the GPU of RANK does not answer (the same fakes)
 //   differs    RANK broadcasts where the other ranks reduce
-//   shrinking  RANK is killed inside NCCL's shrink call (the same fakes)
+//   again      RANK is killed while NCCL is initialised again after a loss (the same fakes)
 //   later      RANK is killed after the job has shrunk once
 //   late       RANK enters the fifth all-reduce 3 s after the other ranks
 // Options: survive (JoinOptions::tolerate_rank_loss), barrier (the loop is of barriers, without a
@@ -124,9 +124,11 @@ void hold_open(const std::string& fifo) {
   }
 }
 
-// Continues without the lost rank. `dies`: this rank is killed next.
-void continue_with_survivors(muster::Job& job, bool dies) {
+// Continues without the lost rank. `dies`: this rank is killed next, while it reduces, or while NCCL is
+// initialised.
+void continue_with_survivors(muster::Job& job, bool dies, bool dies_in_nccl) {
   job.shrink();
+  if (dies_in_nccl) setenv("FAKE_NCCL", "die_in_init", 1);
   auto world = job.world();
   for (int i = 0; i < 10; ++i) {
     reduce(world);
@@ -161,7 +163,6 @@ int run(const Arguments& arguments) {
       std::ofstream(folder + "/" + std::to_string(rank)) << loss.ranks.at(0) << "\n";
     });
   }
-  if (is_target && arguments.what == "shrinking") setenv("FAKE_NCCL", "die_in_shrink", 1);
   if (arguments.what == "nccl") {
     setenv("FAKE_NCCL", "hang_init", 1);
     if (is_target) {
@@ -173,7 +174,8 @@ int run(const Arguments& arguments) {
   for (bool shrunk = false, lost = true; lost;) {
     try {
       if (shrunk) {
-        continue_with_survivors(job, is_target && arguments.what == "later");
+        continue_with_survivors(job, is_target && arguments.what == "later",
+                                is_target && arguments.what == "again");
       } else {
         loop(job, arguments, std::stoi(arguments.value("steps", "3000")));
       }

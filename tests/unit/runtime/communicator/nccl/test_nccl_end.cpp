@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How NCCL communicators end together, and which of them remain after shrinking the world, on fakes of CUDA
+// How NCCL communicators end together, and a new world after all were aborted, on fakes of CUDA
 // and NCCL.
 #include <cstdlib>
 
@@ -57,51 +57,20 @@ TEST_CASE("when a job is left, its communicators end together, not one after ano
   CHECK(nccl_count("fake_nccl_aborted") == aborted);
 }
 
-TEST_CASE("a job that goes on without a rank keeps its communicators until the world has shrunk") {
+TEST_CASE("after all communicators were aborted, a new world can be made") {
   Fakes const fakes;
-  int const aborted = nccl_count("fake_nccl_aborted");
   auto const gpu = detail::open_gpu("", 0, "rank 0");
-  gpu->keep_on_failure();
-  CHECK_FALSE(gpu->can_shrink());
   auto const job = make_single_rank_context();
   Communicator world(gpu->world(detail::CommunicatorGroup(job, "world"), Deadline(10s)));
   auto const part = world.split(0);
-  setenv("FAKE_CUDA", "stream_busy", 1);
-  catch_error([&] { world.synchronize(); });
-  setenv("FAKE_CUDA", "", 1);
-  CHECK(nccl_count("fake_nccl_aborted") == aborted);
-  CHECK(gpu->can_shrink());
-  Communicator smaller(gpu->shrink_world(detail::CommunicatorGroup(job, "world"), {1}, Deadline(10s)));
-  CHECK(nccl_count("fake_nccl_aborted") == aborted + 2);
-  CHECK(nccl_count("fake_nccl_live") == 1);
+  gpu->abort_all();
+  CHECK(nccl_count("fake_nccl_live") == 0);  // although the program still holds them
+  Communicator next(gpu->world(detail::CommunicatorGroup(job, "world"), Deadline(10s)));
   std::vector<float> values{1, 2};
-  smaller.all_reduce(std::span<float>(values));
-  smaller.synchronize();
+  next.all_reduce(std::span<float>(values));
+  next.synchronize();
   CHECK(catch_error([&] {
           world.synchronize();
           world.all_reduce(std::span<float>(values));
         }).code() == ErrorCode::usage);
-  gpu->abort_all();
-  CHECK(nccl_count("fake_nccl_live") == 0);
-}
-
-TEST_CASE("when shrinking a world fails, it is not shrunk again: the next world is a new one") {
-  Fakes const fakes;
-  auto const gpu = detail::open_gpu("", 0, "rank 0");
-  gpu->keep_on_failure();
-  auto const job = make_single_rank_context();
-  Communicator world(gpu->world(detail::CommunicatorGroup(job, "world"), Deadline(10s)));
-  auto const part = world.split(0);
-  setenv("FAKE_NCCL", "fail_split", 1);  // the fake's shrink fails like its split
-  CHECK(has(catch_error([&] {
-              gpu->shrink_world(detail::CommunicatorGroup(job, "world"), {1}, Deadline(10s));
-            }).what(),
-            "NCCL shrinking on communicator 'world'"));
-  setenv("FAKE_NCCL", "", 1);
-  CHECK_FALSE(gpu->can_shrink());
-  CHECK(nccl_count("fake_nccl_live") == 0);  // although the program still holds the old ones
-  gpu->abort_all();
-  Communicator next(gpu->world(detail::CommunicatorGroup(job, "world"), Deadline(10s)));
-  CHECK(gpu->can_shrink());
-  next.barrier();
 }
