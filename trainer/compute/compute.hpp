@@ -117,6 +117,8 @@ class UpdateCompute {
   virtual Stream outcome_stream() { return nullptr; }
   /// The outcome of the oldest step whose outcome was not read yet.
   virtual StepOutcome outcome();
+  /// Drops the outcomes that were not read, and the step that was begun and not ended, after a failure.
+  virtual void drop_outcomes() {}
 
   /// The last cross-entropy's sum over its rows. Waits.
   virtual double loss() { return loss_; }

@@ -54,7 +54,7 @@ FreeMemory check_memory(const Options& options, const Workload& workload, const 
     // The most for this host: its ranks stay, and as few others as possible.
     ranks = std::max(options.elastic, static_cast<int>(host_ranks.size()));
     std::iota(host_ranks.begin(), host_ranks.end(), 0);
-    reserve_state_copies(workload, settings, host_ranks.size(), free);
+    if (!on_gpu) reserve_state_copies(workload, settings, host_ranks.size(), free);
   }
   const int mine = largest_batch(workload, settings, host_ranks, ranks, free.bytes);
   const auto all = errors.gather(static_cast<std::uint64_t>(mine));

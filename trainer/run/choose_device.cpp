@@ -15,7 +15,6 @@ constexpr int head_width = 64, max_width = 2048;
 std::string no_gpu_reason(const Options& o) {
   if (o.strategy != "data-parallel" && o.strategy != "local-sgd")
     return fmt::format("--strategy={} computes on the CPU", o.strategy);
-  if (o.elastic > 0) return "--elastic computes on the CPU";
   if (!compute::cuda::has_kernels())
     return "this muster-train was built without nvcc, so without kernels for a GPU";
   if (o.dtype == "fp32" && o.origins.contains("dtype"))

@@ -43,6 +43,7 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
           .shard_optimizer = options.shard_optimizer,
           .real_bytes = options.dtype == "bf16" ? sizeof(bfloat16) : sizeof(float),
           .on_device = on_device,
+          .update_after_reduction = options.elastic > 0,
           .micro_batch = options.micro_batch,
           .label_smoothing = options.label_smoothing,
           .sync_batch_norm = options.sync_batch_norm};
@@ -174,9 +175,10 @@ std::function<double()> build_strategy(const Options& options, Job& job, RunPart
 }
 
 template <typename Real>
-void rebuild_on(RunParts& parts, const StrategySettings& settings, const Communicator& host) {
+void rebuild_on(RunParts& parts, const StrategySettings& settings, const Communicator& tensors,
+                const Communicator& host) {
   auto* const compute = dynamic_cast<compute::Compute<Real>*>(parts.compute.get());
-  if (compute != nullptr) parts.strategy = make_strategy(settings, *parts.workload, *compute, host, host);
+  if (compute != nullptr) parts.strategy = make_strategy(settings, *parts.workload, *compute, tensors, host);
 }
 
 void check_elastic(const Options& options, const Job& job, CollectiveErrors& errors) {
@@ -257,8 +259,9 @@ void rebuild_strategy(const Options& options, Job& job, RunParts& parts, Collect
   const StrategySettings settings = strategy_settings(options, job);
   const Communicator host = job.host_world();
   errors.run_on_all([&] {
-    rebuild_on<float>(parts, settings, host);
-    rebuild_on<bfloat16>(parts, settings, host);
+    const Communicator tensors = job.on_gpu() ? job.world() : host;
+    rebuild_on<float>(parts, settings, tensors, host);
+    rebuild_on<bfloat16>(parts, settings, tensors, host);
   });
 }
 

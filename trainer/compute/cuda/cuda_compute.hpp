@@ -94,6 +94,7 @@ class CudaCompute final : public Compute<bfloat16> {
   void end_step() override;
   Stream outcome_stream() override;
   StepOutcome outcome() override;
+  void drop_outcomes() override { outcomes_ = steps_begun_; }
   double sum_of_squares(const float* x, std::size_t count, std::size_t position) override;
   void sgd(const SgdStep& step, float* parameter, const float* gradient, float* momentum, bfloat16* rounded,
            std::size_t count) override;

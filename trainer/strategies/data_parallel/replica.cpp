@@ -57,6 +57,7 @@ Replica::Replica(const Settings& settings, const Workload& workload, compute::Co
                          : Optimizer<float>(model_->tensors().table(), settings.optimizer, compute,
                                             rank_part(world_.rank()))) {
   compute.set_label_smoothing(settings.label_smoothing);
+  compute.drop_outcomes();  // of a replica that failed
   if (micro_batches(settings, world_.rank(), world_.size()) > 1)
     micro_batch_sums_ = compute::Arena<float>(table().arena_size, compute.memory());
 }
@@ -211,6 +212,7 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
   const auto gradients = model_->tensors().gradients();
   const auto norm = compute_.decide(reducer_->gradient(0).data(), gradients.data(), table().trained_ends(),
                                     settings_.optimizer.clip);
+  if (settings_.update_after_reduction && compute_.stream() != nullptr) world_.synchronize(compute_.stream());
   if (norm) {
     optimizer_.update(model_->tensors().parameters(), gradients, *norm, learning_rate, number,
                       model_->tensors().rounded());
@@ -222,9 +224,10 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
 }
 
 StepResult Replica::end_step() {
-  // The only place where the host waits for a device, which has the next step queued by then. On the host the
-  // step is done already, and its result stays known after the loss of a rank.
-  if (compute_.stream() != nullptr) world_.synchronize(compute_.outcome_stream());
+  // Here the host waits for a device, which has the next step queued by then. A step that is reduced already
+  // needs no other rank any more, and its result stays known after the loss of a rank.
+  const bool needs_others = !settings_.update_after_reduction || sharded();
+  if (compute_.stream() != nullptr && needs_others) world_.synchronize(compute_.outcome_stream());
   const compute::StepOutcome outcome = compute_.outcome();
   const InFlightStep step = std::move(in_flight_.front());
   in_flight_.pop_front();

@@ -39,6 +39,9 @@ class Replica : public Strategy {
     std::size_t real_bytes = sizeof(float);
     /// The tensors are in a device's memory and are reduced there.
     bool on_device = false;
+    /// For a device: a step is updated once this rank knows that it is reduced, and the host waits for that,
+    /// so that the loss of a rank leaves the state after the last step. On the host this is always so.
+    bool update_after_reduction = false;
     /// Above 0, a rank computes at most so many samples at once, and adds the gradients of these
     /// micro-batches up. Without chunks only.
     int micro_batch = 0;
@@ -85,7 +88,9 @@ class Replica : public Strategy {
   StepResult end_step() override;
   std::size_t in_flight() const noexcept override { return in_flight_.size(); }
   /// On an asynchronous device one step may begin before the previous one ends.
-  std::size_t max_in_flight() const override { return compute_.stream() != nullptr ? 2 : 1; }
+  std::size_t max_in_flight() const override {
+    return compute_.stream() != nullptr && !settings_.update_after_reduction ? 2 : 1;
+  }
   /// begin_step() and end_step(); no other step may be in flight.
   StepResult step(std::int64_t step, std::int64_t first_sample, double learning_rate,
                   const StepFlags& flags) {

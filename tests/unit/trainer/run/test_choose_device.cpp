@@ -21,11 +21,11 @@ Options parse(const std::string& option, const char* device = nullptr) {
 
 TEST_CASE("strategies without a GPU's code compute on the CPU, and refuse a GPU", "[options][strategies]") {
   for (const std::string option :
-       {"--strategy=central-storage", "--strategy=parameter-server", "--strategy=pipeline", "--elastic=2"}) {
+       {"--strategy=central-storage", "--strategy=parameter-server", "--strategy=pipeline"}) {
     CAPTURE(option);
     CHECK(choose_device(parse(option)).device == Device::cpu);
     CHECK(choose_device(parse(option, "--device=cpu")).no_gpu_reason.empty());
     const std::string refusal = usage_error_text([&] { choose_device(parse(option, "--device=cuda")); });
-    CHECK(refusal == option.substr(0, option.find("=2")) + " computes on the CPU: pass --device=cpu");
+    CHECK(refusal == option + " computes on the CPU: pass --device=cpu");
   }
 }

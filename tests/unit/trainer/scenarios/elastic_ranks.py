@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loses ranks of elastic training runs at random moments, and compares the results with a run that lost none.
 
-elastic_ranks.py MUSTER_TRAIN [--times N] [--ranks N] [--steps N] [--seed S] [--kind NAME] [--output FILE]
+elastic_ranks.py MUSTER_TRAIN [--times N] [--ranks N] [--steps N] [--seed S] [--kind NAME] [--device cpu|cuda] [--output FILE]
 
 With --deterministic the last checkpoint's tensors and the losses of all recorded steps must be equal, whichever ranks are lost. The kinds:
 one rank is killed, rank 0 is killed, two ranks are killed at once, two are killed one after the other, one is stopped (after 10 s it counts
@@ -26,8 +26,14 @@ import tempfile
 import time
 
 DEADLINE = 200  # seconds that any run may take
-OPTIONS = ["--layers=1", "--heads=2", "--width=16", "--context=12", "--batch=6", "--warmup=5", "--threads=1", "--device=cpu", "--no-mfu",
-           "--no-tensorboard", "--deterministic", "--eval-every=10", "--log-every=0", "--elastic=2"]
+OPTIONS = ["--layers=1", "--warmup=3", "--no-mfu", "--no-tensorboard", "--deterministic", "--eval-every=10", "--log-every=0",
+           "--elastic=2"]
+OPTIONS_ON = {"cpu": ["--device=cpu", "--threads=1", "--heads=2", "--width=16", "--context=12", "--batch=6"],
+              "cuda": ["--device=cuda", "--heads=1", "--width=64", "--context=8", "--batch=3"]}
+# Ranks may share a GPU. In a folder that tests/gpu/run packed, both scripts are in one folder.
+AS_OWN_HOST = pathlib.Path(__file__).resolve().with_name("as_own_host")
+if not AS_OWN_HOST.exists():
+    AS_OWN_HOST = AS_OWN_HOST.parents[3] / "gpu/as_own_host"
 KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", "sharded", "too-few", "stopped"]
 LOST = re.compile(r"warning: rank (\d+) .*: lost (.*), after step (\d+); (\d+) ranks? goe?s? on, ([0-9.]+) s after")
 
@@ -43,14 +49,16 @@ class Run:
 
     def __init__(self, arguments, folder, options=()):
         self.folder = folder
-        command = [arguments.program, *OPTIONS, f"--steps={arguments.steps}", f"--data={folder.parent / 'text'}", f"--output={folder}", *options]
+        command = [AS_OWN_HOST, arguments.program, *OPTIONS, *OPTIONS_ON[arguments.device], f"--steps={arguments.steps}", f"--data={folder.parent / 'text'}", f"--output={folder}", *options]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PMI", "OMPI_"))}
         environment.update(WORLD_SIZE=str(arguments.ranks), LOCAL_WORLD_SIZE=str(arguments.ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+        (exchange := folder.parent / f"{folder.name}.nccl.{environment['MASTER_PORT']}").mkdir()
+        environment["FAKE_NCCL_FOLDER"] = str(exchange)
         self.logs, self.processes = [], []
         for rank in range(arguments.ranks):
             self.logs.append(folder.parent / f"{folder.name}.{rank}.log")
             with open(self.logs[-1], "ab") as log:
-                environment.update(RANK=str(rank), LOCAL_RANK=str(rank))
+                environment.update(RANK=str(rank), LOCAL_RANK=str(rank), FAKE_CUDA_PCI=f"0000:3{rank}:00.0")
                 self.processes.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment))
 
     def output(self):
@@ -175,6 +183,7 @@ def main():
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
     parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--device", choices=OPTIONS_ON, default="cpu")
     parser.add_argument("--output")
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
