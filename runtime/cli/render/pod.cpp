@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "render/script.hpp"
 
 namespace muster::render {
@@ -28,8 +31,10 @@ std::string key_secret(const JobDescription& job) {
 }
 
 /// NCCL and Muster share memory; an eighth of the pod's, as long as nothing else is given.
-int shm_gib(const JobDescription& job, int tasks) {
-  return count_of(job, "kubernetes.shm_gib", std::max(1, job.memory_gib_per_task * tasks / 8));
+std::int64_t shm_gib(const JobDescription& job, int tasks) {
+  const auto memory = std::int64_t{job.memory_gib_per_task} * tasks;
+  const int given = count_of(job, "kubernetes.shm_gib", 0);
+  return given > 0 ? given : std::max<std::int64_t>(1, memory / 8);
 }
 
 }  // namespace
