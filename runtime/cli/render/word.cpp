@@ -13,6 +13,8 @@ namespace muster::render {
 namespace {
 
 constexpr int deepest = 8;
+// Texts that repeat each other grow with the power of their depth.
+constexpr int most_replacements = 1000;
 
 bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -27,7 +29,7 @@ class Expansion {
  public:
   Expansion(const Settings& settings, const std::string& origin) : settings_(settings), origin_(origin) {}
 
-  void add(Word& word, const std::string& text, int depth) const {
+  void add(Word& word, const std::string& text, int depth) {
     if (depth > deepest) reject(origin_, "'" + text.substr(0, 80) + "' refers to itself");
     for (std::size_t at = 0; at < text.size();) {
       const auto mark = text.find("${", at);
@@ -47,7 +49,8 @@ class Expansion {
   }
 
  private:
-  void add_value(Word& word, const std::string& name, int depth) const {
+  void add_value(Word& word, const std::string& name, int depth) {
+    if (++replacements_ > most_replacements) reject(origin_, "more than 1000 times ${NAME}: write less");
     if (!is_variable_name(name))
       reject(origin_, "'${" + name.substr(0, 80) + "}' is not the name of a variable; write $${ for ${");
     if (const auto found = settings_.find("script_variables." + name); found != settings_.end()) {
@@ -72,6 +75,7 @@ class Expansion {
 
   const Settings& settings_;
   const std::string& origin_;
+  int replacements_ = 0;
 };
 
 bool is_plain_in_shell(char c) {

@@ -149,6 +149,13 @@ TEST_CASE("Variables of a description have a value when it is rendered") {
              ContainsSubstring("${other} has no value: set it below [variables]"));
   CHECK_THAT(error_of(text, "slurm", {"variables.step=${run}", R"(command=["${run}"])"}),
              ContainsSubstring("refers to itself"));
+  std::string growing = small_job + "[variables]\na = \"x\"\n";
+  for (const char* names : {"ba", "cb", "dc", "ed"}) {
+    growing += std::string(1, names[0]) + " = \"";
+    for (int i = 0; i < 10; ++i) growing += "${" + std::string(1, names[1]) + "}";
+    growing += "\"\n";
+  }
+  CHECK_THAT(error_of(growing, "slurm", {R"(command=["${e}"])"}), ContainsSubstring("more than 1000 times"));
   const auto unset =
       "name = \"job\"\ntasks_per_node = 1\ncpus_per_task = 1\ncommand = [\"x\",\n \"${RUN}\"]\n";
   CHECK(error_of(unset, "slurm") ==
