@@ -21,6 +21,8 @@
 #include "muster/version.hpp"
 #include "placement/topology/error.hpp"
 #include "plan.hpp"
+#include "render/render.hpp"
+#include "render/settings.hpp"
 #include "text/printable.hpp"
 
 namespace {
@@ -61,6 +63,7 @@ int run(int argc, char** argv) {
   muster::cli::add_doctor(app, code);
   muster::cli::add_bench(app, code);
   muster::cli::add_exec(app, code, std::move(command));
+  muster::cli::add_render(app, code);
   muster::cli::add_check_build(app);
   try {
     app.parse(argc, argv);
@@ -86,6 +89,9 @@ int main(int argc, char** argv) {
   try {
     code = run(argc, argv);
   } catch (const muster::placement::Error& error) {
+    print_failure(error.what());
+    code = exit_data;
+  } catch (const muster::render::DescriptionError& error) {
     print_failure(error.what());
     code = exit_data;
   } catch (const muster::Error& error) {

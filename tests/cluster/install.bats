@@ -34,7 +34,7 @@ install_as() {
 @test "the plugin, its configuration, library, headers, programs, templates, man pages and documents are installed" {
   for file in bin/muster bin/muster-train include/muster/muster.hpp include/muster/version.hpp include/muster/muster.h share/muster/muster.f90 share/muster/sbatch/train.sbatch \
     share/man/man1/muster.1 share/man/man1/muster-train.1 share/man/man5/muster.conf.5 share/man/man7/muster.7 share/man/man8/spank_muster.8 \
-    share/muster/profiles/aws-efa.conf share/muster/machines/dgx-h100.machine etc/slurm/plugstack.conf.d/zz-muster.conf share/doc/muster/failures.md; do
+    share/muster/profiles/aws-efa.conf share/muster/machines/dgx-h100.machine share/muster/sites/jean-zay-v100.toml etc/slurm/plugstack.conf.d/zz-muster.conf share/doc/muster/failures.md; do
     [ -s "$root/usr/$file" ] || { echo "missing: $file"; false; }
   done
   for file in slurm/spank_muster.so slurm/spank_muster_step.so libmuster.so muster.pc; do

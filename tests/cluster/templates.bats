@@ -83,6 +83,33 @@ teardown_file() { lab_down; }
   for rank in 0 1 2 3; do grep -qE "^torch [^ ]+ rank $rank of 4 sum 6$" "$folder/job.log"; done
 }
 
+@test "a rendered preemptible job saves at the script's signal, and goes back into the queue" {
+  cat > "$BATS_TEST_TMPDIR/job.toml" <<'JOB'
+name = "rendered"
+command = ["muster-train", "--device=cpu", "--resume=auto"]
+arguments = "[options]"
+nodes = 2
+tasks_per_node = 2
+gpus_per_task = 0
+cpus_per_task = 1
+time_minutes = 10
+preemptible = true
+JOB
+  folder=$BATS_TEST_TMPDIR/job
+  mkdir "$folder"
+  "$MUSTER_BUILD/bin/muster" render "$BATS_TEST_TMPDIR/job.toml" --to slurm > "$BATS_TEST_TMPDIR/job.sbatch"
+  job=$(lab exec sbatch --parsable --chdir="$folder" --output="$folder/job.log" "$BATS_TEST_TMPDIR/job.sbatch" \
+    --data "$REPOSITORY/LICENSE" --steps 4000 --checkpoint-every 1000 --eval-every 0)
+  wait_until "grep -q '^step ' '$folder/job.log'" || { cat "$folder/job.log"; return 1; }
+  lab exec scancel --batch --signal=USR1 "$job"  # as --signal=B:USR1 does before the time limit
+  wait_until "grep -q 'goes back into the queue' '$folder/job.log'" || { cat "$folder/job.log"; return 1; }
+  cat "$folder/job.log"
+  compgen -G "$folder/muster-run/checkpoints/step-*/state.json"
+  wait_until '[[ $(lab exec squeue --noheader --format=%T --jobs="$job") == PENDING ]]'
+  lab exec scancel "$job"
+  finished
+}
+
 @test "apptainer: the command runs in the image on every rank (with a fake Apptainer: Debian has none)" {
   mkdir "$BATS_TEST_TMPDIR/bin"
   cat > "$BATS_TEST_TMPDIR/bin/apptainer" <<'STANDIN'

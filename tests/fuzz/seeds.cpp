@@ -215,6 +215,12 @@ void seed_texts() {
   seed("fuzz_profile", "profile",
        std::string("[match]\npartition = [\"gpu*\", \"x\"]\nvendor = \"Dell*\"\n[environment]\nNCCL_DEBUG = "
                    "\"WARN\"\nNCCL_IB_HCA = false\nN = 1\n"));
+  seed("fuzz_job_description", "job",
+       std::string("name = \"a\"\nnodes = 2\ntasks_per_node = 2\ncpus_per_task = 1\nmemory_gib_per_task = 1\n"
+                   "command = [\"x y\", \"${A}\", \"${B}\", \"$${C}\"]\nimage = \"i\"\ndata = \"/d\"\n"
+                   "arguments = \"[a]\"\nvariables = { A = \"${name}\" }\nscript_variables = { B = \"1\" }\n"
+                   "environment = { E = \"$1\" }\n[slurm]\ncontainer = \"apptainer\"\n"
+                   "[kubernetes]\ndata_claim = \"d\"\n[mpirun]\nhostfile = \"h\"\ncontainer = \"none\"\n"));
   seed("fuzz_profile", "strings",
        std::string("[environment] # \u03ff\n'\u03ff' = \"\"\"\u03ff \\\n  a\"\"\"\"\nA.B.\"\u00a0\" = "
                    "'''\n\u03ff'''\nC = [{a = 'x', b.c = [[1.5, 2]]}]\n"));

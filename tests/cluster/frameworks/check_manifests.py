@@ -11,8 +11,8 @@ from kubeflow_trainer_api import models
 
 KUBERNETES = "1.37"
 # https://github.com/kubeflow/mpi-operator/tree/master/sdk/python/v2beta1/docs
-MPI_JOB = {"apiVersion": str, "kind": str, "metadata": {"name": str}, "spec": {
-    "slotsPerWorker": int, "runPolicy": {"cleanPodPolicy": str, "backoffLimit": int},
+MPI_JOB = {"apiVersion": str, "kind": str, "metadata": {"name": str, "namespace": str, "labels": dict}, "spec": {
+    "slotsPerWorker": int, "runPolicy": {"cleanPodPolicy": str, "backoffLimit": int, "activeDeadlineSeconds": int},
     "mpiReplicaSpecs": {kind: {"replicas": int, "template": {"spec": dict}} for kind in ("Launcher", "Worker")}}}
 
 

@@ -17,6 +17,45 @@ setup() {
   [ "$(grep -c ': good$' <<<"$output")" = 4 ]
 }
 
+@test "rendered manifests fit their schemas, and a command's words stay as they are" {
+  local file=$BATS_TEST_TMPDIR/job.toml
+  cat >"$file" <<'JOB'
+name = "odd-words"
+nodes = 3
+tasks_per_node = 2
+gpus_per_task = 1
+cpus_per_task = 4
+memory_gib_per_task = 8
+time_minutes = 90
+image = "registry.example/image@sha256:00"
+command = ["./my train", "", "yes", "1e3", "a: b", "a'b\"c\\", "$HOME $$ $(WORLD_SIZE)", "#x", "[é]", "{a}", "-", "--x=1,2"]
+environment = { PRICE = "$1", ON = "on" }
+kubernetes = { namespace = "team" }
+JOB
+  "$MUSTER_BUILD/bin/muster" render "$file" --to jobset --set preemptible=true >"$BATS_TEST_TMPDIR/jobset.yaml"
+  "$MUSTER_BUILD/bin/muster" render "$file" --to kubernetes-mpijob >"$BATS_TEST_TMPDIR/mpijob.yaml"
+  run -0 checked "$BATS_TEST_TMPDIR"/*.yaml
+  "$(python)" - "$file" "$BATS_TEST_TMPDIR"/*.yaml <<'CHECK'
+import sys
+import tomllib
+import yaml
+def containers(node):
+    if isinstance(node, dict):
+        yield from node.get("containers", [])
+    for value in node.values() if isinstance(node, dict) else node if isinstance(node, list) else []:
+        yield from containers(value)
+with open(sys.argv[1], "rb") as file:
+    job = tomllib.load(file)
+for path in sys.argv[2:]:
+    with open(path) as file:
+        container = next(containers(yaml.safe_load(file)))
+    words = [word.replace("$$", "$") for word in container["command"] + container["args"]]  # as Kubernetes does
+    assert words[-len(job["command"]):] == job["command"], words
+    values = {variable["name"]: variable["value"].replace("$$", "$") for variable in container["env"]}
+    assert job["environment"].items() <= values.items(), values
+CHECK
+}
+
 @test "a field that no schema has is found" {
   local change
   for change in jobset/failurePolicy/failurePolicies jobset/mountPath/mountpath jobset/'completions: 2'/'completions: 3' \

@@ -95,7 +95,7 @@ TEST_CASE("Every option is in the man page and in the shell completion") {
   const auto page = read_file(MUSTER_SOURCE "/docs/man/muster.1");
   const auto completion = read_file(MUSTER_SOURCE "/etc/completions/muster");
   auto options = parse_options(run_muster("plan --help").output);
-  for (const char* command : {"doctor", "bench"}) {
+  for (const char* command : {"doctor", "bench", "render"}) {
     const auto more = parse_options(run_muster(std::string(command) + " --help").output);
     CHECK(more.size() >= 4);
     options.insert(more.begin(), more.end());
@@ -122,6 +122,8 @@ TEST_CASE("The shell completes commands, options, formats and machines") {
   };
   CHECK(complete("muster pl", 1) == "plan\n");
   CHECK(complete("muster plan --ta", 2) == "--tasks --tasks-per-gpu\n");
+  CHECK(complete("muster render --to k", 3) == "kubernetes-mpijob\n");
+  CHECK(complete("muster render --profile jean-zay-", 3) == "jean-zay-a100 jean-zay-h100 jean-zay-v100\n");
   CHECK(complete("muster plan --format j", 3) == "json\n");
   CHECK(complete("muster plan --machine dgx-", 3) == "dgx-a100 dgx-b200 dgx-h100\n");
   CHECK(complete("muster plan --machine l", 3) == "list lenovo-h200 leonardo-booster\n");
