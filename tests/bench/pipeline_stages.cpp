@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "compute/cpu/cpu_compute.hpp"
 #include "strategies/pipeline/schedule_runner.hpp"
 
 using namespace muster;
@@ -64,7 +65,8 @@ Plan make_sleeping_plan(const ScheduleShape& shape, int rank) {
 /// The mean idle share of steps after the first one, over all ranks.
 double measure(const Communicator& world, const ScheduleShape& shape) {
   const Plan plan = make_sleeping_plan(shape, world.rank());
-  StageLinks links(world, plan);
+  compute::cpu::CpuCompute<float> compute({1, true, nullptr});
+  StageLinks links(world, world, plan, compute);
   std::map<int, std::unique_ptr<SleepingStage>> stages;
   std::map<int, StageModel*> models;
   for (const int stage : plan.local_stages()) {
@@ -72,7 +74,7 @@ double measure(const Communicator& world, const ScheduleShape& shape) {
         std::make_unique<SleepingStage>(plan.stage_settings(stage).slots, 1.0 / shape.virtual_stages);
     models[stage] = stages[stage].get();
   }
-  ScheduleRunner runner(plan, models, links);
+  ScheduleRunner runner(plan, models, links, true);
   Communicator all = world;
   double idle = 0;
   for (int step = 0; step <= steps; ++step) {

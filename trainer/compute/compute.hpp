@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "compute/llama_compute.hpp"
 #include "compute/memory.hpp"
 #include "compute/precision.hpp"
+#include "compute/side_stream.hpp"
 #include "compute/step_outcome.hpp"
 #include "compute/token.hpp"
 
@@ -91,6 +93,8 @@ class UpdateCompute {
   virtual Autotuner* autotuner() { return nullptr; }
   /// The stream that runs all work in the order of calls. Null: a call returns when its work is done.
   virtual Stream stream() const { return nullptr; }
+  /// A new stream beside it, for communication that the work need not wait for. Null where stream() is.
+  virtual std::unique_ptr<SideStream> open_side_stream() { return nullptr; }
   /// Waits for all enqueued work.
   virtual void wait() {}
 
@@ -102,14 +106,16 @@ class UpdateCompute {
   /// loss into its share of the global mean.
   virtual void end_chunk(std::size_t chunk, double scale, bool stop, bool failed, Real* slots);
   /// Takes the reduced scalars and gradients. Returns the gradients' norm, or nothing if a value is not
-  /// finite: then nothing may be updated. The host adds the squares of each tensor, and then the tensors'
-  /// sums in their order; `ends`: where each tensor of the arena ends. An asynchronous device decides later
-  /// and returns 0: its adamw() clips to `clip` (0: no clipping) and updates nothing if a value is not
+  /// finite: then nothing may be updated. The squares of each part of the arena are added, and then the
+  /// parts' sums in their order; `ends`: where each part, as a tensor, ends. An asynchronous device decides
+  /// later and returns 0: its adamw() clips to `clip` (0: no clipping) and updates nothing if a value is not
   /// finite.
   virtual std::optional<double> decide(const Real* slots, const Real* gradients,
                                        std::span<const std::size_t> ends, double clip);
-  /// The same with the sums of squares of all tensors, some of which are on other ranks. On the host only.
-  std::optional<double> decide_from_squares(const Real* slots, std::span<const double> squares);
+  /// The same with the sums of squares of all tensors, some of which are on other ranks: in memory(), as
+  /// write_square_sum() writes them.
+  virtual std::optional<double> decide_from_squares(const Real* slots, std::span<const double> squares,
+                                                    double clip);
   /// Call after all work of the step is enqueued.
   virtual void end_step() {}
   /// A stream that is idle once outcome() need not wait, for Communicator::synchronize(). Null: outcome()
@@ -126,11 +132,15 @@ class UpdateCompute {
   void accumulate_loss(bool on) { accumulates_loss_ = on; }
   /// sum += x; with `first`, sum = x.
   virtual void accumulate(const Real* x, Real* sum, std::size_t count, bool first) = 0;
+  /// Sets these bytes of memory() to 0.
+  virtual void clear(void* memory, std::size_t bytes);
 
   /// Sum of squares in double; the same bits for any number of threads and any instruction set. On the host
   /// it is added block by block. Blocks end at multiples of norm_block in an arena, of which `x` is element
   /// number `position`, so that parts that end there can be added by several ranks, in their order.
   virtual double sum_of_squares(const Real* x, std::size_t count, std::size_t position) = 0;
+  /// Writes the same to `sum` in memory(). A device is not waited for.
+  virtual void write_square_sum(const Real* x, std::size_t count, std::size_t position, double* sum);
   /// One SGD update of `parameter` and its momentum; otherwise as adamw().
   virtual void sgd(const SgdStep& step, Real* parameter, const Real* gradient, Real* momentum,
                    bfloat16* rounded, std::size_t count) = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // UpdateCompute's default: finite checks and the decision about an update on the host.
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -33,19 +34,19 @@ void UpdateCompute<Real>::end_chunk(std::size_t chunk, double scale, bool stop, 
 
 template <typename Real>
 std::optional<double> UpdateCompute<Real>::decide(const Real* slots, const Real* gradients,
-                                                  std::span<const std::size_t> ends, double) {
+                                                  std::span<const std::size_t> ends, double clip) {
   std::vector<double> squares;
   std::size_t begin = 0;
   for (const std::size_t end : ends) {
     squares.push_back(sum_of_squares(gradients + begin, end - begin, begin));
     begin = end;
   }
-  return decide_from_squares(slots, squares);
+  return UpdateCompute::decide_from_squares(slots, squares, clip);
 }
 
 template <typename Real>
 std::optional<double> UpdateCompute<Real>::decide_from_squares(const Real* slots,
-                                                               std::span<const double> squares) {
+                                                               std::span<const double> squares, double) {
   step_.loss = static_cast<double>(slots[loss_slot]);
   step_.any_stop = slots[stop_slot] > 0;
   step_.any_failed = slots[failed_slot] > 0;
@@ -54,6 +55,17 @@ std::optional<double> UpdateCompute<Real>::decide_from_squares(const Real* slots
       slots[non_finite_slot] == 0 && std::isfinite(step_.gradient_norm) && std::isfinite(step_.loss);
   if (!step_.finite) return std::nullopt;
   return step_.gradient_norm;
+}
+
+template <typename Real>
+void UpdateCompute<Real>::write_square_sum(const Real* x, std::size_t count, std::size_t position,
+                                           double* sum) {
+  *sum = sum_of_squares(x, count, position);
+}
+
+template <typename Real>
+void UpdateCompute<Real>::clear(void* memory, std::size_t bytes) {
+  std::memset(memory, 0, bytes);
 }
 
 template <typename Real>

@@ -13,7 +13,7 @@ namespace {
 constexpr int head_width = 64, max_width = 2048;
 
 std::string no_gpu_reason(const Options& o) {
-  if (o.strategy != "data-parallel" && o.strategy != "local-sgd")
+  if (o.strategy == "central-storage" || o.strategy == "parameter-server")
     return fmt::format("--strategy={} computes on the CPU", o.strategy);
   if (!compute::cuda::has_kernels())
     return "this muster-train was built without nvcc, so without kernels for a GPU";

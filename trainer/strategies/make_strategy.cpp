@@ -24,7 +24,7 @@ std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings, const 
                                                      compute, std::move(host));
   }
   if (settings.pipeline) {
-    return std::make_unique<Pipeline>(*settings.pipeline, settings.replica, workload, compute, host);
+    return std::make_unique<Pipeline>(*settings.pipeline, settings.replica, workload, compute, world, host);
   }
   return std::make_unique<Replica>(settings.replica, workload, compute, std::move(world), std::move(host));
 }

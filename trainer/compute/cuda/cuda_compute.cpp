@@ -30,7 +30,7 @@ std::size_t update_blocks(std::size_t count) {
 /// A step's results on the device, contiguous, so that one copy transfers them.
 struct CudaCompute::StepState {
   double loss = 0;     ///< of the last cross-entropy
-  double squares = 0;  ///< of all gradients
+  double squares = 0;  ///< the last sum_of_squares()
   Decision decision;
   float not_finite = 0;  ///< of the current chunk
   float slots[reduced_scalar_count] = {};
@@ -256,18 +256,27 @@ void CudaCompute::end_chunk(std::size_t chunk, double scale, bool stop, bool fai
               slots);
 }
 
-void CudaCompute::enqueue_squares(const float* x, std::size_t count) {
-  StepState* const state = device_state();
-  gpu_.launch(Kernel::squares, {norm_sum_blocks}, norm_sum_threads, sum_bytes, count, x, squares_.data());
-  gpu_.launch(Kernel::sum_squares, {1}, norm_sum_threads, sum_bytes, norm_sum_blocks,
-              static_cast<const double*>(squares_.data()), 0, &state->squares);
+// The number of parts depends on `count` alone, and so do the bits.
+void CudaCompute::write_square_sum(const float* x, std::size_t count, std::size_t /*position*/, double* sum) {
+  const std::size_t parts = std::clamp<std::size_t>(blocks(count, 4 * norm_sum_threads), 1, norm_sum_blocks);
+  gpu_.launch(Kernel::squares, {parts}, norm_sum_threads, sum_bytes, count, x, squares_.data());
+  gpu_.launch(Kernel::sum_squares, {1}, norm_sum_threads, sum_bytes, static_cast<int>(parts),
+              static_cast<const double*>(squares_.data()), 0, sum);
 }
 
 std::optional<double> CudaCompute::decide(const float* slots, const float* gradients,
                                           std::span<const std::size_t> ends, double clip) {
+  double* const sums = scratch(tensor_squares_, ends.size());
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < ends.size(); begin = ends[i++])
+    write_square_sum(gradients + begin, ends[i] - begin, begin, sums + i);
+  return decide_from_squares(slots, {sums, ends.size()}, clip);
+}
+
+std::optional<double> CudaCompute::decide_from_squares(const float* slots, std::span<const double> squares,
+                                                       double clip) {
   StepState* const state = device_state();
-  enqueue_squares(gradients, ends.empty() ? 0 : ends.back());
-  gpu_.launch(Kernel::decide, {1}, 32, 0, static_cast<const double*>(&state->squares), slots,
+  gpu_.launch(Kernel::decide, {1}, 32, 0, static_cast<int>(squares.size()), squares.data(), slots,
               static_cast<float>(clip), state->slots, &state->decision);
   const OutcomeBuffer& buffer = outcome_buffers_[steps_begun_ % 2];
   gpu_.download(buffer.memory->data(), state, sizeof *state);
@@ -303,9 +312,9 @@ StepOutcome CudaCompute::outcome() {
   return step;
 }
 
-double CudaCompute::sum_of_squares(const float* x, std::size_t count, std::size_t /*position*/) {
-  enqueue_squares(x, count);
+double CudaCompute::sum_of_squares(const float* x, std::size_t count, std::size_t position) {
   StepState* const state = device_state();
+  write_square_sum(x, count, position, &state->squares);
   gpu_.download(scalar_.data(), &state->squares, sizeof state->squares);
   gpu_.synchronize();
   double sum = 0;

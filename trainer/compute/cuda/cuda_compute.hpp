@@ -8,6 +8,7 @@
 #include "compute/compute.hpp"
 #include "compute/cuda/cuda_image_compute.hpp"
 #include "compute/cuda/cuda_llama_compute.hpp"
+#include "compute/cuda/cuda_side_stream.hpp"
 #include "compute/cuda/gpu.hpp"
 #include "compute/cuda/kernels/update_step.hpp"
 #include "compute/cuda/matmul.hpp"
@@ -53,6 +54,7 @@ class CudaCompute final : public Compute<bfloat16> {
   Memory& memory() override { return gpu_; }
   Autotuner* autotuner() override { return matmul_.get(); }
   Stream stream() const override { return gpu_.stream(); }
+  std::unique_ptr<SideStream> open_side_stream() override { return std::make_unique<CudaSideStream>(gpu_); }
   void wait() override { gpu_.synchronize(); }
 
   void matmul(const MatmulShape& shape, const bfloat16* a, const bfloat16* b, const bfloat16* bias,
@@ -91,11 +93,15 @@ class CudaCompute final : public Compute<bfloat16> {
   void end_chunk(std::size_t chunk, double scale, bool stop, bool failed, float* slots) override;
   std::optional<double> decide(const float* slots, const float* gradients, std::span<const std::size_t> ends,
                                double clip) override;
+  std::optional<double> decide_from_squares(const float* slots, std::span<const double> squares,
+                                            double clip) override;
   void end_step() override;
   Stream outcome_stream() override;
   StepOutcome outcome() override;
   void drop_outcomes() override { outcomes_ = steps_begun_; }
   double sum_of_squares(const float* x, std::size_t count, std::size_t position) override;
+  void write_square_sum(const float* x, std::size_t count, std::size_t position, double* sum) override;
+  void clear(void* memory, std::size_t bytes) override { gpu_.clear(memory, bytes); }
   void sgd(const SgdStep& step, float* parameter, const float* gradient, float* momentum, bfloat16* rounded,
            std::size_t count) override;
   void adamw(const AdamwStep& step, float* parameter, const float* gradient, float* moment1, float* moment2,
@@ -106,7 +112,6 @@ class CudaCompute final : public Compute<bfloat16> {
  private:
   void multiply(const CublasMatmulShape& shape, const CublasMatmulOperands& operands);
   void column_sums(const bfloat16* x, float* out, int rows, int width);
-  void enqueue_squares(const float* x, std::size_t count);
   /// The results of one step, on the device.
   struct StepState;
   StepState* device_state();
@@ -121,8 +126,9 @@ class CudaCompute final : public Compute<bfloat16> {
   std::vector<std::byte> order_bytes_;
   Arena<float> partial_;  ///< for sums that are formed in two steps
   Arena<float> losses_, dots_;
-  Arena<double> squares_;
-  Arena<std::byte> step_;  ///< a StepState
+  Arena<double> squares_;         ///< parts of a sum
+  Arena<double> tensor_squares_;  ///< sums of decide()
+  Arena<std::byte> step_;         ///< a StepState
   Arena<float> chunk_flags_;
   PinnedMemory scalar_{gpu_, sizeof(double)};  ///< read by loss() and sum_of_squares()
   /// outcome() reads these: one buffer for a step and one for the next step, which begins before.

@@ -184,8 +184,8 @@ Event::Event(Gpu& gpu) : gpu_(gpu) {
   gpu_.driver().require(gpu_.driver().event_create(&event_, CU_EVENT_DEFAULT), "no event");
 }
 Event::~Event() { gpu_.driver().event_destroy(event_); }
-void Event::record() {
-  gpu_.driver().require(gpu_.driver().event_record(event_, gpu_.stream()), "an event");
+void Event::record(CUstream stream) {
+  gpu_.driver().require(gpu_.driver().event_record(event_, stream), "an event");
   recorded_ = true;
 }
 void Event::synchronize() {

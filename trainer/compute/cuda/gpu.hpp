@@ -112,15 +112,16 @@ class PinnedMemory {
   void* memory_ = nullptr;
 };
 
-/// A CUDA event on the GPU's stream.
+/// A CUDA event.
 class Event {
  public:
   explicit Event(Gpu& gpu);
   ~Event();
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  /// Records the stream's present position.
-  void record();
+  /// Records the present position of the GPU's stream, or of another one.
+  void record() { record(gpu_.stream()); }
+  void record(CUstream stream);
   /// Waits until the stream reaches the event; returns at once if it was never recorded.
   void synchronize();
   /// Makes later work on `other` wait for the event (cuStreamWaitEvent).

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "compute/host_copy.hpp"
 #include "files/hash.hpp"
 
 namespace muster {
@@ -13,23 +14,6 @@ namespace {
 
 /// PyTorch DistributedDataParallel's default, too: half a millisecond at 50 GB/s.
 constexpr std::size_t device_bucket_bytes = 25u << 20;
-
-/// A host copy of a device's values; for host memory the values themselves. The constructor waits for the
-/// copy.
-class HostCopy {
- public:
-  HostCopy(std::span<const float> device_values, compute::Memory& memory) : values_(device_values) {
-    if (memory.is_host()) return;
-    copy_.resize(device_values.size());
-    memory.copy_out(copy_.data(), device_values.data(), device_values.size_bytes());
-    values_ = copy_;
-  }
-  std::span<const float> values() const { return values_; }
-
- private:
-  std::vector<float> copy_;
-  std::span<const float> values_;
-};
 
 template <typename Real>
 std::unique_ptr<Model> build_model(const Workload& workload, compute::Compute<Real>& compute,
@@ -210,8 +194,8 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
   for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, flags, step);
   reducer_->finish(compute_.stream());
   const auto gradients = model_->tensors().gradients();
-  const auto norm = compute_.decide(reducer_->gradient(0).data(), gradients.data(), table().trained_ends(),
-                                    settings_.optimizer.clip);
+  const auto norm =
+      compute_.decide(reducer_->gradient(0).data(), gradients.data(), norm_parts(), settings_.optimizer.clip);
   if (settings_.update_after_reduction && compute_.stream() != nullptr) world_.synchronize(compute_.stream());
   if (norm) {
     optimizer_.update(model_->tensors().parameters(), gradients, *norm, learning_rate, number,
@@ -221,6 +205,14 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
   }
   compute_.end_step();
   in_flight_.push_back(std::move(step));
+}
+
+// A GPU needs two kernels for each part, so without --deterministic, where no other strategy has to reach the
+// same norm, all tensors are one.
+std::vector<std::size_t> Replica::norm_parts() const {
+  std::vector<std::size_t> ends = table().trained_ends();
+  if (settings_.on_device && settings_.chunk == 0) ends = {ends.back()};
+  return ends;
 }
 
 StepResult Replica::end_step() {
@@ -327,7 +319,7 @@ void Replica::gather_state(const TrainingTensors& whole) {
         host_.recv(to.subspan(part.begin, part.count()), rank);
       }
     } else {
-      host_.send(HostCopy(from, compute_.memory()).values(), 0);
+      host_.send(compute::HostCopy(from, compute_.memory()).values(), 0);
     }
   }
 }
@@ -347,7 +339,7 @@ bool Replica::copy_state(const TrainingTensors& whole) {
 }
 
 std::uint64_t Replica::parameter_hash() {
-  const HostCopy parameters(model_->tensors().parameters(), compute_.memory());
+  const compute::HostCopy parameters(model_->tensors().parameters(), compute_.memory());
   return hash_bytes(parameters.values().data(), parameters.values().size_bytes());
 }
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "compute/host_copy.hpp"
 #include "files/hash.hpp"
 #include "strategies/pipeline/schedule_picture.hpp"
 
@@ -15,30 +16,34 @@ namespace muster {
 
 template <typename Real>
 Pipeline::Pipeline(const pipeline::Settings& settings, const Replica::Settings& training,
-                   const Workload& workload, compute::Compute<Real>& compute, const Communicator& host)
+                   const Workload& workload, compute::Compute<Real>& compute, const Communicator& world,
+                   const Communicator& host)
     : plan_(pipeline::make_plan(settings, training, workload, host.rank(), host.size())),
       training_(training),
       table_(workload.table()),
       predictions_per_sample_(workload.predictions_per_sample()),
       host_(host),
       pipeline_(host.split(plan_.replica, plan_.rank)),
+      tensors_(world.split(plan_.replica, plan_.rank)),
       compute_(compute),
-      links_(host, plan_) {
+      links_(world, pipeline_, plan_, compute),
+      squares_(table_.tensors.size() + 1, compute.memory()),
+      scalars_(compute::reduced_scalar_count, compute.memory()) {
   compute.set_label_smoothing(training.label_smoothing);
   for (const models::LayerRange& layers : plan_.stages) tables_.push_back(workload.stage_table(layers));
   std::map<int, StageModel*> models;
   for (const int number : plan_.local_stages()) {
     stages_.push_back(std::make_unique<pipeline::Stage>(number, plan_, training_, workload, compute,
-                                                        host.split(plan_.rank, plan_.replica), links_));
+                                                        world.split(plan_.rank, plan_.replica), links_));
     models[number] = &stages_.back()->model();
   }
-  runner_.emplace(plan_, std::move(models), links_);
+  runner_.emplace(plan_, std::move(models), links_, compute.stream() == nullptr);
 }
 
 template Pipeline::Pipeline(const pipeline::Settings&, const Replica::Settings&, const Workload&,
-                            compute::Compute<float>&, const Communicator&);
+                            compute::Compute<float>&, const Communicator&, const Communicator&);
 template Pipeline::Pipeline(const pipeline::Settings&, const Replica::Settings&, const Workload&,
-                            compute::Compute<bfloat16>&, const Communicator&);
+                            compute::Compute<bfloat16>&, const Communicator&, const Communicator&);
 
 pipeline::Stage& Pipeline::stage(int number) {
   return *stages_[static_cast<std::size_t>(number / plan_.shape.ranks)];
@@ -85,17 +90,13 @@ void Pipeline::begin_step(std::int64_t step, std::int64_t first_sample, double l
                           const StepFlags& flags) {
   result_.emplace();
   first_sample_ = static_cast<std::uint64_t>(first_sample);
-  const std::size_t chunks = plan_.reduces_micro_batches ? plan_.micro_batches.size() : 1;
-  compute_.begin_step(chunks * stages_.size(), 1);
+  const std::size_t micro_batches = plan_.micro_batches.size();
+  const std::size_t chunks = plan_.reduces_micro_batches ? micro_batches : 1;
+  ++steps_;
+  compute_.begin_step(chunks * stages_.size(), micro_batches / chunks);
   runner_->run({[this](int number, int micro_batch, int slot) { load(number, micro_batch, slot); },
                 [&](int number, int micro_batch, int slot) { backward(number, micro_batch, slot, flags); }});
-  for (const auto& of : stages_) {
-    of->finish_reduction();
-    const ReducerStatistics reduced = of->statistics();
-    result_->exposed += reduced.exposed;
-    result_->communication += reduced.communication;
-    result_->gradient_bytes += reduced.bytes;
-  }
+  for (const auto& of : stages_) of->finish_reduction();
   links_.wait_all_sent();
   if (const auto norm = decide()) update(*norm, learning_rate, step);
   compute_.end_step();
@@ -109,22 +110,28 @@ void Pipeline::begin_step(std::int64_t step, std::int64_t first_sample, double l
 // the last one alone has a loss. Zeros are added, so the order of ranks does not matter.
 std::optional<double> Pipeline::decide() {
   const std::size_t tensors = table_.tensors.size();
-  std::vector<double> sums(tensors + compute::reduced_scalar_count + 1);
-  for (const pipeline::TimedOperation& timed : runner_->timeline()) sums.back() += timed.end - timed.begin;
+  const Stream stream = compute_.stream();
+  compute_.clear(squares_.data(), squares_.size() * sizeof(double));
+  compute_.clear(scalars_.data(), scalars_.size() * sizeof(float));
   for (const auto& of : stages_) {
-    of->add_squares(table_, std::span(sums).first(tensors));
-    for (std::size_t i = 0; i < compute::reduced_scalar_count; ++i)
-      sums[tensors + i] += static_cast<double>(of->scalars()[i]);
+    of->write_squares(table_, squares_.span().first(tensors));
+    compute_.accumulate(of->scalars().data(), scalars_.data(), scalars_.size(), false);
   }
-  pipeline_.all_reduce(sums, Reduction::sum);
-  std::array<float, compute::reduced_scalar_count> scalars{};
-  std::transform(sums.end() - 1 - static_cast<std::ptrdiff_t>(scalars.size()), sums.end() - 1,
-                 scalars.begin(), [](double sum) { return static_cast<float>(sum); });
-  // The first rank of a pipeline begins first and ends last.
-  if (host_.rank() == 0)
-    result_->idle_share = idle_share_ =
-        1 - sums.back() / (plan_.shape.ranks * runner_->timeline().back().end);
-  return compute_.decide_from_squares(scalars.data(), std::span(sums).first(tensors));
+  for (const pipeline::TimedOperation& timed : runner_->timeline())
+    squares_.data()[tensors] += timed.end - timed.begin;
+  tensors_.grouped([&] {
+    tensors_.all_reduce(squares_.span(), Reduction::sum, stream);
+    tensors_.all_reduce(scalars_.span(), Reduction::sum, stream);
+  });
+  if (!runner_->timeline().empty()) measure_idle_share(squares_.data()[tensors]);
+  return compute_.decide_from_squares(scalars_.data(), squares_.span().first(tensors),
+                                      training_.optimizer.clip);
+}
+
+// The first rank of a pipeline begins first and ends last.
+void Pipeline::measure_idle_share(double busy_seconds) {
+  if (host_.rank() != 0) return;
+  result_->idle_share = idle_share_ = 1 - busy_seconds / (plan_.shape.ranks * runner_->timeline().back().end);
 }
 
 void Pipeline::update(double norm, double learning_rate, std::int64_t step) {
@@ -133,6 +140,8 @@ void Pipeline::update(double norm, double learning_rate, std::int64_t step) {
 }
 
 StepResult Pipeline::end_step() {
+  // The only place where the host waits for a device.
+  if (compute_.stream() != nullptr) tensors_.synchronize(compute_.outcome_stream());
   const compute::StepOutcome outcome = compute_.outcome();
   result_->loss = outcome.loss;
   result_->gradient_norm = outcome.gradient_norm;
@@ -140,6 +149,13 @@ StepResult Pipeline::end_step() {
   result_->any_stop = outcome.any_stop;
   result_->any_failed = outcome.any_failed;
   find_non_finite(outcome.chunk_is_finite);
+  for (const auto& of : stages_) {
+    const std::optional<ReducerStatistics> reduced = of->statistics(steps_);
+    if (!reduced) continue;
+    result_->exposed += reduced->exposed;
+    result_->communication += reduced->communication;
+    result_->gradient_bytes += reduced->bytes;
+  }
   StepResult result = *std::move(result_);
   result_.reset();
   return result;
@@ -176,6 +192,7 @@ Validation Pipeline::validate_share(const Model::ShouldStop& should_stop) {
     return !error;
   };
   const auto end = [&](int slot) {
+    if (compute_.stream() != nullptr) tensors_.synchronize(compute_.stream());
     const Average loss = stages_.back()->model().held_out_loss(slot);
     found.loss.sum += loss.sum;
     found.loss.weight += loss.weight;
@@ -216,8 +233,10 @@ std::string Pipeline::draw_last_step() {
 
 std::uint64_t Pipeline::parameter_hash() {
   std::vector<std::uint64_t> hashes;
-  for (const auto& of : stages_)
-    hashes.push_back(hash_bytes(of->parameters().data(), of->parameters().size_bytes()));
+  for (const auto& of : stages_) {
+    const compute::HostCopy parameters(of->parameters(), compute_.memory());
+    hashes.push_back(hash_bytes(parameters.values().data(), parameters.values().size_bytes()));
+  }
   std::vector<std::uint64_t> all(hashes.size() * static_cast<std::size_t>(pipeline_.size()));
   pipeline_.all_gather(hashes, all);
   return hash_bytes(all.data(), all.size() * sizeof(std::uint64_t));
@@ -269,27 +288,39 @@ std::vector<Pipeline::StatePart> Pipeline::list_parts(const TrainingTensors& who
   return parts;
 }
 
+void Pipeline::receive_state(std::span<float> own) {
+  compute::Memory& memory = compute_.memory();
+  if (memory.is_host()) return host_.recv(own, 0);
+  std::vector<float> received(own.size());
+  host_.recv(received, 0);
+  memory.copy_in(own.data(), received.data(), own.size_bytes());
+}
+
+void Pipeline::send_state(std::span<const float> own) {
+  host_.send(compute::HostCopy(own, compute_.memory()).values(), 0);
+}
+
 void Pipeline::scatter_state(const TrainingTensors& whole) {
   for (const StatePart& part : list_parts(whole, true)) {
     if (host_.rank() == 0 && part.owner == 0)
-      std::copy(part.whole.begin(), part.whole.end(), part.own.begin());
+      compute_.memory().copy_in(part.own.data(), part.whole.data(), part.own.size_bytes());
     else if (host_.rank() == 0)
       host_.send(part.whole, part.owner);
     else if (host_.rank() == part.owner)
-      host_.recv(part.own, 0);
+      receive_state(part.own);
   }
-  for (const auto& of : stages_) of->group().broadcast(of->parameters(), 0);
+  for (const auto& of : stages_) of->group().broadcast(of->parameters(), 0, compute_.stream());
   after_parameters();
 }
 
 void Pipeline::gather_state(const TrainingTensors& whole) {
   for (const StatePart& part : list_parts(whole, false)) {
     if (host_.rank() == 0 && part.owner == 0)
-      std::copy(part.own.begin(), part.own.end(), part.whole.begin());
+      compute_.memory().copy_out(part.whole.data(), part.own.data(), part.own.size_bytes());
     else if (host_.rank() == 0)
       host_.recv(part.whole, part.owner);
     else if (host_.rank() == part.owner)
-      host_.send(part.own, 0);
+      send_state(part.own);
   }
 }
 

@@ -23,10 +23,11 @@ namespace muster {
 class Pipeline : public Strategy {
  public:
   /// `training`: as for a data-parallel Replica, batch over all ranks. Collective; otherwise as Replica's.
-  /// The settings were checked by pipeline::check_plan().
+  /// The settings were checked by pipeline::check_plan(). `world` communicates from the compute's memory,
+  /// `host` from host memory.
   template <typename Real>
   Pipeline(const pipeline::Settings& settings, const Replica::Settings& training, const Workload& workload,
-           compute::Compute<Real>& compute, const Communicator& host);
+           compute::Compute<Real>& compute, const Communicator& world, const Communicator& host);
 
   const models::TensorTable& table() const noexcept override { return table_; }
   std::int64_t predictions_per_step() const noexcept override {
@@ -48,7 +49,7 @@ class Pipeline : public Strategy {
   std::uint64_t parameter_hash() override;
 
   void rehearse(std::int64_t) override {}
-  /// The update is done when this returns.
+  /// The update is done when this returns. On a device it is only queued, and the host does not wait.
   void begin_step(std::int64_t step, std::int64_t first_sample, double learning_rate,
                   const StepFlags& flags) override;
   StepResult end_step() override;
@@ -71,11 +72,15 @@ class Pipeline : public Strategy {
   void load(int stage, int micro_batch, int slot);
   void backward(int stage, int micro_batch, int slot, const StepFlags& flags);
   std::optional<double> decide();
+  void measure_idle_share(double busy_seconds);
   void update(double norm, double learning_rate, std::int64_t step);
   void find_non_finite(const std::vector<bool>& chunk_is_finite);
   pipeline::Stage& stage(int number);
   /// After the parameters were changed.
   void after_parameters();
+  /// Between host memory and a part of the state, which may be a device's.
+  void receive_state(std::span<float> own);
+  void send_state(std::span<const float> own);
   /// A part of the state that one rank keeps.
   struct StatePart {
     std::span<float> whole;  ///< on rank 0
@@ -90,14 +95,17 @@ class Pipeline : public Strategy {
   models::TensorTable table_;
   std::int64_t predictions_per_sample_;
   Communicator host_;
-  Communicator pipeline_;  ///< the ranks of this pipeline, by their place in it
+  Communicator pipeline_;  ///< the ranks of this pipeline, by their place in it, on host memory
+  Communicator tensors_;   ///< the same on the compute's memory
   compute::UpdateCompute<float>& compute_;
   std::vector<StageTable> tables_;  ///< of all stages
   pipeline::StageLinks links_;
   std::vector<std::unique_ptr<pipeline::Stage>> stages_;
   std::optional<pipeline::ScheduleRunner> runner_;
+  compute::Arena<double> squares_;  ///< of all tensors; on the host also the seconds of operations
+  compute::Arena<float> scalars_;   ///< of all stages
   std::optional<compute::Arena<float>> initial_;  ///< rank 0's trained weights, until broadcast()
-  std::uint64_t first_sample_ = 0;
+  std::uint64_t first_sample_ = 0, steps_ = 0;
   std::optional<StepResult> result_;
   double idle_share_ = 0;  ///< of the last step, on rank 0
 };

@@ -186,7 +186,9 @@ MemorySegments estimate_memory(const Settings& settings, const Replica::Settings
     }
   }
   const std::size_t arenas = 1 + Optimizer<float>::moment_count(training.optimizer.kind);
-  if (rank == 0) add({"copy for checkpoints", arenas * workload.table().arena_size * sizeof(float)});
+  // With a device, this copy is in the host's memory and not counted.
+  if (rank == 0 && !training.on_device)
+    add({"copy for checkpoints", arenas * workload.table().arena_size * sizeof(float)});
   return segments;
 }
 

@@ -6,8 +6,9 @@
 
 namespace muster::pipeline {
 
-ScheduleRunner::ScheduleRunner(const Plan& plan, std::map<int, StageModel*> models, StageLinks& links)
-    : plan_(plan), models_(std::move(models)), links_(links) {
+ScheduleRunner::ScheduleRunner(const Plan& plan, std::map<int, StageModel*> models, StageLinks& links,
+                               bool times)
+    : plan_(plan), models_(std::move(models)), links_(links), times_(times) {
   for (const auto& [stage, model] : models_) slots_[stage] = plan.stage_settings(stage).slots;
 }
 
@@ -34,7 +35,7 @@ void ScheduleRunner::run(const StageCallbacks& callbacks) {
       callbacks.backward(stage, micro_batch, slot);
       if (!is_first(stage)) links_.send_gradient(gradient);
     }
-    timeline_.push_back({operation, begin, now()});
+    if (times_) timeline_.push_back({operation, begin, now()});
   }
 }
 

@@ -22,8 +22,9 @@ struct StageCallbacks {
 /// Runs one rank's operations on its stages and exchanges activations and gradients with the neighbours.
 class ScheduleRunner {
  public:
-  /// `models`: of the local stages, by stage. All arguments outlive it.
-  ScheduleRunner(const Plan& plan, std::map<int, StageModel*> models, StageLinks& links);
+  /// `models`: of the local stages, by stage. `times`: operations are done when a call returns, so that
+  /// their times can be taken. All arguments outlive it.
+  ScheduleRunner(const Plan& plan, std::map<int, StageModel*> models, StageLinks& links, bool times);
 
   /// One step. Returns when this rank's operations are done; its last sends may still be on their way.
   void run(const StageCallbacks& callbacks);
@@ -33,7 +34,7 @@ class ScheduleRunner {
                    const std::function<void(int slot)>& end);
 
   /// The operations of the last step, in seconds from its beginning on this rank, without the waiting for
-  /// messages.
+  /// messages; none without `times`.
   const std::vector<TimedOperation>& timeline() const noexcept { return timeline_; }
 
  private:
@@ -45,6 +46,7 @@ class ScheduleRunner {
   std::map<int, StageModel*> models_;
   std::map<int, int> slots_;
   StageLinks& links_;
+  bool times_;
   std::vector<TimedOperation> timeline_;
 };
 

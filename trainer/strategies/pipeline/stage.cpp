@@ -63,13 +63,13 @@ void Stage::backward(int micro_batch, int slot, float gradient_scale,
     const auto gradient = gradient_of(tensor);
     compute_.check_finite(gradient.data(), gradient.size());
     if (table_.table.tensors[tensor].is_trained)
-      reducer_->ready(tensor + 1);
+      reducer_->ready(tensor + 1, compute_.stream());
     else
       send_copy(micro_batch);
   });
   if (!ends_chunk(micro_batch)) return;
   scalars(reducer_->gradient(0));
-  reducer_->ready(0);
+  reducer_->ready(0, compute_.stream());
 }
 
 // The first stage's gradient of a tied table: the last stage's share of the chunk comes first, as in the
@@ -79,7 +79,7 @@ void Stage::prepare_table(int micro_batch) {
   if (ends_chunk(micro_batch))
     links_.receive_table(gradient);
   else
-    std::fill(gradient.begin(), gradient.end(), 0.0f);
+    compute_.clear(gradient.data(), gradient.size_bytes());
 }
 
 void Stage::add_gradient(std::size_t tensor, int micro_batch) {
@@ -99,21 +99,19 @@ void Stage::send_copy(int micro_batch) {
                       at = static_cast<std::size_t>(micro_batch) % count;
     const std::span<float> kept = copies_.span().subspan(at * from.size(), from.size());
     links_.wait_sent(std::as_writable_bytes(kept));
-    std::copy(from.begin(), from.end(), kept.begin());
+    compute_.accumulate(from.data(), kept.data(), kept.size(), true);
     from = kept;
   }
   links_.send_table(from);
 }
 
-void Stage::finish_reduction() { reducer_->finish(); }
-
-void Stage::add_squares(const models::TensorTable& whole, std::span<double> squares) {
+void Stage::write_squares(const models::TensorTable& whole, std::span<double> squares) {
   const std::vector<std::size_t> ends = table_.table.trained_ends();
   const std::span<const float> gradients = model_->tensors().gradients();
   std::size_t begin = 0, number = table_.first_tensor;
   for (const std::size_t end : ends) {
-    squares[number] =
-        compute_.sum_of_squares(gradients.data() + begin, end - begin, whole.tensors[number].offset);
+    compute_.write_square_sum(gradients.data() + begin, end - begin, whole.tensors[number].offset,
+                              squares.data() + number);
     ++number;
     begin = end;
   }
@@ -127,7 +125,8 @@ std::size_t Stage::update(double norm, double learning_rate, std::int64_t step) 
   for (int replica = 0; replica < plan_.replicas; ++replica) counts.push_back(part(replica).count());
   const Share own = part(plan_.replica);
   const std::span<float> all = parameters();
-  group_.all_gather_v(std::span<const float>(all.subspan(own.begin, own.count())), all, counts);
+  group_.all_gather_v(std::span<const float>(all.subspan(own.begin, own.count())), all, counts,
+                      compute_.stream());
   round_parameters();
   return all.size_bytes();
 }

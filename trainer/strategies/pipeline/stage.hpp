@@ -19,7 +19,7 @@ namespace muster::pipeline {
 /// optimizer. Functions that communicate are collective over these replicas.
 class Stage {
  public:
-  /// `group`: the stage's replicas, in their order. The other arguments outlive it.
+  /// `group`: the stage's replicas, in their order, on the compute's memory. The other arguments outlive it.
   template <typename Real>
   Stage(int number, const Plan& plan, const Replica::Settings& training, const Workload& workload,
         compute::Compute<Real>& compute, Communicator group, StageLinks& links);
@@ -34,12 +34,14 @@ class Stage {
   /// scalars.
   void backward(int micro_batch, int slot, float gradient_scale,
                 const std::function<void(std::span<float>)>& scalars);
-  /// Waits for the reduction.
-  void finish_reduction();
-  /// The reduced scalars, and the sum of squares of each trained tensor, to `squares` of the whole model.
+  /// Waits for the reduction; on a device later work does.
+  void finish_reduction() { reducer_->finish(compute_.stream()); }
+  /// The reduced scalars, and the sum of squares of each trained tensor, to `squares` of the whole model, in
+  /// the compute's memory.
   std::span<const float> scalars() const { return reducer_->gradient(0); }
-  void add_squares(const models::TensorTable& whole, std::span<double> squares);
-  ReducerStatistics statistics() const { return reducer_->last_step(); }
+  void write_squares(const models::TensorTable& whole, std::span<double> squares);
+  /// Of step `number`, from 1 on, that has ended.
+  std::optional<ReducerStatistics> statistics(std::uint64_t number) const { return reducer_->step(number); }
   std::uint64_t chunk_of(int micro_batch) const {
     return plan_.reduces_micro_batches ? static_cast<std::uint64_t>(micro_batch) : 0;
   }

@@ -19,22 +19,27 @@
 namespace {
 
 constexpr std::size_t slot_bytes = std::size_t{16} << 20;  // the file has holes where nothing was written
+constexpr std::size_t queued_messages = 4;                 // of a sender
 
 }  // namespace
 
 struct FakeExchange::Head {
   std::atomic<std::uint32_t> joined;
   std::atomic<std::uint64_t> arrivals;  // at all barriers so far
-  // By sender, until its message outside of groups is received: the receiver's rank + 1, and the size.
-  std::array<std::atomic<int>, 64> message_to;
-  std::array<std::size_t, 64> message_bytes;
+  // A message outside of groups.
+  struct Message {
+    std::atomic<int> to;   // until it is received: the receiver's rank + 1
+    std::uint64_t number;  // of this sender's messages to this receiver
+    std::size_t bytes;
+  };
+  std::array<std::array<Message, queued_messages>, 64> messages;  // by sender
 };
 
 FakeExchange::FakeExchange(std::string path, int rank, int ranks)
     : path_(std::move(path)),
       rank_(rank),
       ranks_(ranks),
-      size_(slot_bytes * (1 + 2 * static_cast<std::size_t>(ranks))) {
+      size_(slot_bytes * (1 + (1 + queued_messages) * static_cast<std::size_t>(ranks))) {
   int const file = open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   void* memory = MAP_FAILED;
   if (file >= 0 && ftruncate(file, static_cast<off_t>(size_)) == 0)
@@ -162,24 +167,41 @@ ncclResult_t FakeExchange::messages(const std::vector<FakeMessage>& sends,
   return result == ncclSuccess ? over : result;
 }
 
+std::byte* FakeExchange::message_slot(int sender, std::size_t entry) const {
+  return slot(ranks_) + slot_bytes * (static_cast<std::size_t>(sender) * queued_messages + entry);
+}
+
 ncclResult_t FakeExchange::send(const FakeMessage& message) {
-  auto const self = static_cast<std::size_t>(rank_);
   if (message.bytes > slot_bytes) return ncclInvalidArgument;
-  auto& to = head_->message_to.at(self);
-  if (!wait_until([&] { return to == 0; })) return ncclRemoteError;
-  if (message.bytes > 0) std::memcpy(slot(ranks_ + rank_), message.from, message.bytes);
-  head_->message_bytes.at(self) = message.bytes;
-  to = message.peer + 1;
+  auto& queue = head_->messages.at(static_cast<std::size_t>(rank_));
+  auto free = queue.end();
+  auto const find_free = [&] {
+    free = std::find_if(queue.begin(), queue.end(), [](const auto& each) { return each.to == 0; });
+    return free != queue.end();
+  };
+  if (!wait_until(find_free)) return ncclRemoteError;
+  auto const entry = static_cast<std::size_t>(free - queue.begin());
+  if (message.bytes > 0) std::memcpy(message_slot(rank_, entry), message.from, message.bytes);
+  free->bytes = message.bytes;
+  free->number = ++sent_to_[message.peer];
+  free->to = message.peer + 1;
   return ncclSuccess;
 }
 
 ncclResult_t FakeExchange::recv(const FakeMessage& message) {
-  auto const from = static_cast<std::size_t>(message.peer);
-  auto& to = head_->message_to.at(from);
-  if (!wait_until([&] { return to == rank_ + 1; })) return ncclRemoteError;
-  if (head_->message_bytes.at(from) != message.bytes) return ncclInvalidUsage;
-  if (message.bytes > 0) std::memcpy(message.to, slot(ranks_ + message.peer), message.bytes);
-  to = 0;
+  auto& queue = head_->messages.at(static_cast<std::size_t>(message.peer));
+  auto const number = ++received_from_[message.peer];
+  auto first = queue.end();
+  auto const find_first = [&] {
+    first = std::find_if(queue.begin(), queue.end(),
+                         [&](const auto& each) { return each.to == rank_ + 1 && each.number == number; });
+    return first != queue.end();
+  };
+  if (!wait_until(find_first)) return ncclRemoteError;
+  if (first->bytes != message.bytes) return ncclInvalidUsage;
+  auto const entry = static_cast<std::size_t>(first - queue.begin());
+  if (message.bytes > 0) std::memcpy(message.to, message_slot(message.peer, entry), message.bytes);
+  first->to = 0;
   return ncclSuccess;
 }
 

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,7 +45,7 @@ class FakeExchange {
   ncclResult_t all_gather(const void* in, void* out, std::size_t bytes);
   /// The messages of one group in which every rank takes part; messages between two ranks keep their order.
   ncclResult_t messages(const std::vector<FakeMessage>& sends, const std::vector<FakeMessage>& recvs);
-  /// A message outside of groups: at most one per sender is in flight.
+  /// A message outside of groups. A sender waits only if some of its messages are not received yet.
   ncclResult_t send(const FakeMessage& message);
   ncclResult_t recv(const FakeMessage& message);
   /// `part`: the ranks with the same color, ordered by key.
@@ -57,6 +58,7 @@ class FakeExchange {
   struct Head;
 
   std::byte* slot(int rank) const;
+  std::byte* message_slot(int sender, std::size_t entry) const;
   // Writes this rank's bytes to its slot and waits for the other ranks; another barrier() ends their use.
   ncclResult_t publish(const void* mine, std::size_t bytes);
   ncclResult_t barrier();
@@ -73,6 +75,7 @@ class FakeExchange {
   Head* head_ = nullptr;
   std::uint64_t barriers_ = 0;
   int splits_ = 0;
+  std::map<int, std::uint64_t> sent_to_, received_from_;  ///< messages outside of groups
   std::atomic<bool> cancelled_{false};
 };
 

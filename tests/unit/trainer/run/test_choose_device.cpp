@@ -20,8 +20,7 @@ Options parse(const std::string& option, const char* device = nullptr) {
 }  // namespace
 
 TEST_CASE("strategies without a GPU's code compute on the CPU, and refuse a GPU", "[options][strategies]") {
-  for (const std::string option :
-       {"--strategy=central-storage", "--strategy=parameter-server", "--strategy=pipeline"}) {
+  for (const std::string option : {"--strategy=central-storage", "--strategy=parameter-server"}) {
     CAPTURE(option);
     CHECK(choose_device(parse(option)).device == Device::cpu);
     CHECK(choose_device(parse(option, "--device=cpu")).no_gpu_reason.empty());

@@ -58,7 +58,7 @@ class Run:
         for rank in range(arguments.ranks):
             self.logs.append(folder.parent / f"{folder.name}.{rank}.log")
             with open(self.logs[-1], "ab") as log:
-                environment.update(RANK=str(rank), LOCAL_RANK=str(rank), FAKE_CUDA_PCI=f"0000:3{rank}:00.0")
+                environment.update(RANK=str(rank), LOCAL_RANK=str(rank))
                 self.processes.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment))
 
     def output(self):

@@ -59,12 +59,14 @@ extern "C" __global__ void muster_end_chunk(const double* loss, double scale, fl
   *not_finite = 0.0f;
 }
 
-/// Decides about an update from the reduced scalars, which it copies to `slots_copy`, and the gradients' sum
-/// of squares.
-extern "C" __global__ void muster_decide(const double* squares, const float* slots, float clip,
+/// Decides about an update from the reduced scalars, which it copies to `slots_copy`, and the sums of squares
+/// of `parts` of the gradients, which it adds in their order.
+extern "C" __global__ void muster_decide(int parts, const double* squares, const float* slots, float clip,
                                          float* slots_copy, Decision* decision) {
   if (threadIdx.x != 0) return;
-  const double norm = sqrt(*squares), most = static_cast<double>(clip);
+  double sum = 0;
+  for (int i = 0; i < parts; ++i) sum += squares[i];
+  const double norm = sqrt(sum), most = static_cast<double>(clip);
   const bool finite = norm <= 1.7976931348623157e308 && fabsf(slots[loss_slot]) <= 3.402823466e38f &&
                       slots[non_finite_slot] == 0.0f;
   for (int i = 0; i < reduced_scalar_count; ++i) slots_copy[i] = slots[i];

@@ -258,6 +258,50 @@ TEST_CASE("the device decides a step, clips it, and applies or skips it", "[gpu 
   CHECK(weights.values() == weights_before);
 }
 
+TEST_CASE("a tensor's sum of squares has the same bits wherever it lies, and the norm adds them in order",
+          "[gpu operations]") {
+  Both on;
+  constexpr std::size_t begin = 2064, count = 5008;
+  std::vector<float> values(begin + count);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * static_cast<float>(i % 97);
+  auto arena = on.to_device(values),
+       alone = on.to_device(std::vector<float>(values.begin() + begin, values.end())),
+       slots = on.to_device(std::vector<float>(4));
+  auto sums = on.allocate<double>(3);
+  on.gpu.write_square_sum(arena.data(), begin, 0, sums.data());
+  on.gpu.write_square_sum(arena.data() + begin, count, begin, sums.data() + 1);
+  on.gpu.write_square_sum(alone.data(), count, 0, sums.data() + 2);
+  const auto found = sums.values();
+  CHECK(found[0] > 0);
+  CHECK(found[1] == found[2]);
+  const std::size_t ends[] = {begin, begin + count};
+  on.gpu.begin_step(1, 1);
+  on.gpu.decide(slots.data(), arena.data(), ends, 1.0);
+  on.gpu.end_step();
+  CHECK(on.gpu.outcome().gradient_norm == std::sqrt(found[0] + found[1]));
+  on.gpu.begin_step(1, 1);
+  on.gpu.decide_from_squares(slots.data(), {sums.data(), 2}, 1.0);
+  on.gpu.end_step();
+  CHECK(on.gpu.outcome().gradient_norm == std::sqrt(found[0] + found[1]));
+}
+
+TEST_CASE("a side stream and the main one wait for each other where they are told to", "[gpu operations]") {
+  Both on;
+  constexpr std::size_t count = 64;
+  const auto side = on.gpu.open_side_stream();
+  auto source = on.to_device(std::vector<float>(count, 3)), values = on.allocate<float>(count);
+  muster::compute::cuda::PinnedMemory copy(on.gpu.gpu(), count * sizeof(float));
+  on.gpu.accumulate(source.data(), values.data(), count, true);
+  side->wait_for_main();
+  on.gpu.gpu().driver().memcpy_to_host(copy.data(), reinterpret_cast<CUdeviceptr>(values.data()),
+                                       count * sizeof(float), side->stream());
+  side->position()->block_main();
+  on.gpu.clear(values.data(), count * sizeof(float));
+  on.gpu.wait();
+  CHECK(static_cast<const float*>(copy.data())[count - 1] == 3);
+  CHECK(values.values() == std::vector<float>(count));
+}
+
 TEST_CASE("with MUSTER_CUDA_CHECK the error of a kernel or product names it") {
   if (!TestGpu::is_fake) return;
   for (const char* check : {"0", "1"}) {

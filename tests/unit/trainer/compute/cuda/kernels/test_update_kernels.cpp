@@ -32,7 +32,8 @@ Decision decide(double squares, float loss, float not_finite, float clip) {
   Decision decision;
   const float slots[] = {loss, not_finite, 2, 3};
   float slots_copy[4] = {};
-  run(muster_decide, {{1}, 32}, &squares, slots, clip, slots_copy, std::span(&decision, 1));
+  const double parts[] = {squares / 2, 0, squares / 2};
+  run(muster_decide, {{1}, 32}, 3, parts, slots, clip, slots_copy, std::span(&decision, 1));
   CHECK(std::memcmp(slots_copy, slots, sizeof slots_copy) == 0);
   return decision;
 }
