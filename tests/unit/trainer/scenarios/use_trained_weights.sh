@@ -91,6 +91,8 @@ refused 'cannot read nowhere' evaluate run --data nowhere
 refused '--init-from muster-model decides the model' --init-from muster-model --layers 2 --data text
 refused 'unknown option --formats; did you mean --format?' export run --formats x
 refused '--data is required' evaluate run
+refused 'pass --device=cpu' evaluate run --data text --device cuda  # heads of 8, or a build without kernels
+"$train" evaluate run --data text --threads 1 | grep -q '^on cpu (.*1 thread) in fp32$' || fail "evaluate does not name the CPU"
 head -c 2000 muster-model.bin > cut.bin
 refused 'do not fit the sizes in its header' --init-from cut.bin --data text
 
