@@ -27,7 +27,8 @@
 namespace muster {
 namespace {
 
-constexpr int default_tokens = 1024, default_tokens_on_gpu = 8192, images_at_once = 256;
+constexpr int default_tokens = 1024, default_tokens_on_gpu = 8192, images_at_once = 256,
+              default_context = 8192;
 
 /// This rank's part of the result.
 struct Evaluation {
@@ -57,6 +58,18 @@ void check_gpu_memory(const models::GptConfig& config, int batch, std::uint64_t 
                                             format_bytes(needed), batch, format_bytes(free_bytes)));
 }
 
+/// The model, which reads at most --context tokens at once. Positions of the Llama kind have no parameters.
+models::GptConfig choose_context(const EvaluateOptions& o, models::GptConfig config) {
+  if (o.context > config.context || (o.context > 0 && o.context < config.context && !config.llama)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--context {}: the model {} {} tokens at once: leave --context out", o.context,
+                            config.llama ? "reads at most" : "has learned to read", config.context));
+  }
+  if (o.context > 0) config.context = o.context;
+  if (o.context == 0 && config.llama) config.context = std::min(config.context, default_context);
+  return config;
+}
+
 /// `free_bytes`: of the GPU; 0 on the CPU.
 template <typename Real>
 Evaluation evaluate_gpt(const EvaluateOptions& o, const Job& job, compute::Compute<Real>& compute,
@@ -69,7 +82,7 @@ Evaluation evaluate_gpt(const EvaluateOptions& o, const Job& job, compute::Compu
   const data::TokenSequence& tokens = whole ? corpus.training() : corpus.held_out_with_lead();
   if (tokens.size() < 2)
     throw Error(ErrorCode::usage, fmt::format("--data {}: it has one token, and two are needed", o.data));
-  const models::GptConfig& config = source->config();
+  const models::GptConfig config = choose_context(o, source->config());
   const int together = job.on_gpu() ? default_tokens_on_gpu : default_tokens;
   const int batch = o.batch > 0 ? o.batch : std::max(1, together / config.context);
   if (job.on_gpu()) check_gpu_memory(config, batch, free_bytes);
@@ -164,18 +177,7 @@ void print(const Evaluation& evaluation, double seconds) {
   fmt::print("{:.0f} {}s a second\n", loss.weight / seconds, unit);
 }
 
-}  // namespace
-
-std::optional<EvaluateOptions> parse_evaluate_options(int argc, const char* const* argv) {
-  EvaluateOptions o;
-  CLI::App app("Computes a trained model's loss over data, on one process or on all ranks of a job.",
-               "muster-train evaluate");
-  app.add_option(
-         "CHECKPOINT", o.from,
-         "A checkpoint (step-…), an output folder (its newest checkpoint), a Hugging Face folder of a "
-         "GPT-2, llm.c's .bin, or a .safetensors of muster-train export")
-      ->required()
-      ->check(not_an_option());
+void declare_data(CLI::App& app, EvaluateOptions& o) {
   app.add_option("--data", o.data,
                  "Text or token shards, as for training; for a model of images the folder of its files, of "
                  "which those for validation are taken")
@@ -184,6 +186,10 @@ std::optional<EvaluateOptions> parse_evaluate_options(int argc, const char* cons
   app.add_option("--validation-fraction", o.validation_fraction,
                  "Only this part of the data, at its end, as training holds it out; 1: all of the data")
       ->check(number(1e-9, 1))
+      ->capture_default_str();
+  app.add_option("--context", o.context,
+                 "Tokens that a model of the Llama kind reads at once; 0: as many as it can, at most 8192")
+      ->check(integer(0, 1 << 20))
       ->capture_default_str();
   app.add_option("--image-size", o.image_size,
                  "Pixels in each direction for a network on images, as for training; 0: those of the data")
@@ -196,6 +202,21 @@ std::optional<EvaluateOptions> parse_evaluate_options(int argc, const char* cons
                  "A picture that cannot be decoded ends the command or is skipped")
       ->check(CLI::IsMember({"stop", "skip"}))
       ->capture_default_str();
+}
+
+}  // namespace
+
+std::optional<EvaluateOptions> parse_evaluate_options(int argc, const char* const* argv) {
+  EvaluateOptions o;
+  CLI::App app("Computes a trained model's loss over data, on one process or on all ranks of a job.",
+               "muster-train evaluate");
+  app.add_option(
+         "CHECKPOINT", o.from,
+         "A checkpoint (step-…), an output folder (its newest checkpoint), a Hugging Face folder of a "
+         "GPT-2, llm.c's .bin, or a .safetensors of muster-train export")
+      ->required()
+      ->check(not_an_option());
+  declare_data(app, o);
   app.add_option(
          "--batch", o.batch,
          "Sequences or images at once on each rank; 0: about 1024 tokens (8192 on a GPU), or 256 images")

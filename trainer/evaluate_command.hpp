@@ -12,6 +12,7 @@ struct EvaluateOptions {
   std::string from, data;
   double validation_fraction = 1;  ///< part of the data, at its end; 1: all of it
   int batch = 0;       ///< sequences or images at once; 0: about 1024 tokens (8192 on a GPU), or 256 images
+  int context = 0;     ///< 0: the model's, at most 8192 for the Llama kind
   int image_size = 0;  ///< Options::image_size
   std::string label_column, on_bad_image = "stop";  ///< as in Options
   Device device = Device::automatic;

@@ -119,7 +119,9 @@ void add_model_options(CLI::App& app, Options& o) {
       ->check(integer(1, 1024));
   add_option(app, "--width", o.shape.width, "Width of the residual stream, instead of the model's")
       ->check(integer(1, 65536));
-  add_option(app, "--context", o.shape.context, "Tokens in a training sequence, instead of the model's")
+  add_option(
+      app, "--context", o.shape.context,
+      "Tokens in a training sequence, instead of the model's; with --init-from of a Llama at most its own")
       ->check(integer(1, 65536));
   add_option(app, "--vocabulary", o.shape.vocabulary,
              "Vocabulary size: every token is below it; a text's tokens are its bytes")
