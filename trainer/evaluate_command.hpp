@@ -4,23 +4,30 @@
 #include <optional>
 #include <string>
 
-#include "muster/job.hpp"
+#include "run/choose_device.hpp"
 
 namespace muster {
 
 struct EvaluateOptions {
   std::string from, data;
   double validation_fraction = 1;  ///< part of the data, at its end; 1: all of it
-  int batch = 0;                   ///< sequences or images at once; 0: about 1024 tokens, or 256 images
-  int image_size = 0;              ///< Options::image_size
+  int batch = 0;       ///< sequences or images at once; 0: about 1024 tokens (8192 on a GPU), or 256 images
+  int context = 0;     ///< 0: the model's, at most 8192 for the Llama kind
+  int image_size = 0;  ///< Options::image_size
   std::string label_column, on_bad_image = "stop";  ///< as in Options
-  std::string dtype = "fp32";
+  Device device = Device::automatic;
+  std::string dtype;  ///< empty: fp32, and bf16 on a GPU
   int threads = 0;
 };
 
 /// Parses `muster-train evaluate …`; argv[0] is "evaluate". Nothing when --help was printed.
 /// @throws muster::Error(ErrorCode::usage)
 std::optional<EvaluateOptions> parse_evaluate_options(int argc, const char* const* argv);
+
+/// The device for Job::join(): a GPU if one is wanted and can compute the model. The CPU for a checkpoint
+/// that cannot be read; evaluate() says why.
+/// @throws muster::Error(ErrorCode::usage) for --device=cuda when the GPU cannot compute the model.
+ChosenDevice choose_device(const EvaluateOptions& options);
 
 /// Computes the loss of a trained model over data, on the ranks of the job, and prints it on rank 0.
 /// Collective.

@@ -60,14 +60,19 @@ muster::JoinOptions join_options(const muster::Options& options, muster::Device 
   return join;
 }
 
+/// Says why a placed GPU is not used.
+void print_cpu_note(const muster::Job& job, const muster::ChosenDevice& chosen) {
+  const muster::Hello& self = job.roster()[static_cast<std::size_t>(job.rank())];
+  if (job.rank() == 0 && !self.gpu.empty() && !chosen.no_gpu_reason.empty())
+    std::printf("note: computing on the CPU: %s\n", chosen.no_gpu_reason.c_str());
+}
+
 int run(const muster::Options& options) {
   const muster::ChosenDevice chosen = muster::choose_device(options);
   muster::Job job = muster::Job::join(join_options(options, chosen.device));
   muster::Options final_options = options;
   if (job.on_gpu()) final_options.dtype = "bf16";
-  const muster::Hello& self = job.roster()[static_cast<std::size_t>(job.rank())];
-  if (job.rank() == 0 && !self.gpu.empty() && !chosen.no_gpu_reason.empty())
-    std::printf("note: computing on the CPU: %s\n", chosen.no_gpu_reason.c_str());
+  print_cpu_note(job, chosen);
   int code = 0;
   try {
     code = muster::train(final_options, job);
@@ -92,13 +97,16 @@ int train_command(int argc, char** argv) {
 int evaluate_command(int argc, char** argv) {
   muster::set_omp_wait_policy(argv);
   std::optional<muster::EvaluateOptions> options;
+  muster::ChosenDevice chosen;
   try {
     options = muster::parse_evaluate_options(argc - 1, argv + 1);
+    if (options) chosen = muster::choose_device(*options);
   } catch (const muster::Error& error) {
     return report_option_error(error);
   }
   if (!options) return 0;
-  muster::Job job = muster::Job::join({.device = muster::Device::cpu});
+  muster::Job job = muster::Job::join({.device = chosen.device});
+  print_cpu_note(job, chosen);
   int code = 0;
   try {
     muster::evaluate(*options, job);

@@ -197,7 +197,7 @@ void add_language(CLI::App& app, LanguageOptions& o) {
       ->check(integer(std::int64_t{100}, std::int64_t{1'000'000'000}))
       ->capture_default_str();
   app.add_option("--symbols", o.symbols, "Number of different tokens")
-      ->check(integer(2, compute::most_tokens_in_vocabulary))
+      ->check(integer(2, data::most_two_byte_tokens))
       ->capture_default_str();
   app.add_option("--order", o.order, "Earlier tokens that the next one depends on")
       ->check(integer(1, 16))

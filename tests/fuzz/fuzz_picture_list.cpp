@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (files.empty()) std::abort();
     for (const auto& file : files) {
       if (file.path.empty() || file.path.find('\n') != std::string::npos) std::abort();
-      if (file.label < 0 || file.label >= compute::most_tokens_in_vocabulary) std::abort();
+      if (file.label < 0 || file.label >= compute::most_classes) std::abort();
     }
   } catch (const Error&) {
   }

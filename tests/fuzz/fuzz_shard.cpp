@@ -11,10 +11,10 @@ using namespace muster;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    const std::uint64_t count = data::tokens_in_shard({data, size}, "shard.bin");
+    const auto [count, width] = data::tokens_in_shard({data, size}, "shard.bin");
     fuzz::MemoryFile const file(data, size);
     data::TokenSequence tokens;
-    tokens.append(std::make_shared<data::MappedFile>(file.path()), data::shard_header_bytes, count, 2);
+    tokens.append(std::make_shared<data::MappedFile>(file.path()), data::shard_header_bytes, count, width);
     if (tokens.size() != count) std::abort();
     std::vector<data::Token> copy(count);
     tokens.copy(0, count, 50257, copy.data());

@@ -39,9 +39,6 @@ void add_switch(CLI::App& app, const std::string& name, bool& value, const char*
       ->default_str(value ? "true" : "false");
 }
 
-const std::map<std::string, Device> devices{
-    {"auto", Device::automatic}, {"cpu", Device::cpu}, {"cuda", Device::cuda}};
-
 CLI::Validator non_negative() {
   return number("at or above 0", [](double value) { return std::isfinite(value) && value >= 0; });
 }
@@ -122,7 +119,9 @@ void add_model_options(CLI::App& app, Options& o) {
       ->check(integer(1, 1024));
   add_option(app, "--width", o.shape.width, "Width of the residual stream, instead of the model's")
       ->check(integer(1, 65536));
-  add_option(app, "--context", o.shape.context, "Tokens in a training sequence, instead of the model's")
+  add_option(
+      app, "--context", o.shape.context,
+      "Tokens in a training sequence, instead of the model's; with --init-from of a Llama at most its own")
       ->check(integer(1, 65536));
   add_option(app, "--vocabulary", o.shape.vocabulary,
              "Vocabulary size: every token is below it; a text's tokens are its bytes")
@@ -321,11 +320,11 @@ void add_machine_options(CLI::App& app, Options& o) {
   app.option_defaults()->group("Machine");
   const auto same = [&o](const auto& device) { return device.second == o.device; };
   app.add_option_function<std::string>(
-         "--device", [&o](const std::string& name) { o.device = devices.at(name); },
+         "--device", [&o](const std::string& name) { o.device = devices().at(name); },
          "auto: the GPU placed for each rank, where it can train the model, else the CPU; a GPU computes in "
          "bf16")
-      ->check(CLI::IsMember(devices))
-      ->default_str(std::find_if(devices.begin(), devices.end(), same)->first);
+      ->check(CLI::IsMember(devices()))
+      ->default_str(std::find_if(devices().begin(), devices().end(), same)->first);
   add_option(app, "--threads", o.threads,
              "Compute threads per rank; 0: OMP_NUM_THREADS, else this rank's fair share of its CPUs")
       ->check(integer(0, 4096));

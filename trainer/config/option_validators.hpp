@@ -6,7 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <functional>
+#include <map>
 #include <string>
+
+#include "muster/job.hpp"
 
 namespace muster {
 
@@ -44,6 +47,13 @@ inline CLI::Validator number(double low, double high) {
   const auto fits = [low, high](double value) { return value >= low && value <= high; };
   return number(fmt::format("from {} to {}", low, high), fits)
       .description(fmt::format("[{} - {}]", low, high));
+}
+
+/// The values of --device.
+inline const std::map<std::string, Device>& devices() {
+  static const std::map<std::string, Device> names{
+      {"auto", Device::automatic}, {"cpu", Device::cpu}, {"cuda", Device::cuda}};
+  return names;
 }
 
 /// Refuses the next option, which CLI11 takes as the value when the value is missing.

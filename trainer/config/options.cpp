@@ -41,11 +41,19 @@ void choose_llama(Options& o) {
 void choose_model(Options& o) {
   const GptShape& shape = o.shape;
   if (!o.init_from.empty()) {
-    require(shape == GptShape{} && !o.origins.contains("model"),
+    GptShape others = shape;
+    others.context.reset();
+    require(others == GptShape{} && !o.origins.contains("model"),
             fmt::format("--init-from {} decides the model and its sizes: leave --model, --layers, --heads, "
-                        "--width, --context, --vocabulary and the options of --model=llama out",
+                        "--width, --vocabulary and the options of --model=llama out",
                         o.init_from));
     o.model = weights::open_weights(o.init_from)->config();
+    if (!shape.context) return;
+    // Positions of the Llama kind have no parameters.
+    require(o.model.llama ? *shape.context <= o.model.context : *shape.context == o.model.context,
+            fmt::format("--init-from {} has a context of {}, which --context can {}", o.init_from,
+                        o.model.context, o.model.llama ? "shorten and not extend" : "not change"));
+    o.model.context = *shape.context;
     return;
   }
   if (const auto preset = models::gpt_preset(o.model_name)) {

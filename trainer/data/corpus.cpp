@@ -47,7 +47,8 @@ TokenSequence Corpus::read_files(const std::string& where, bool skip_validation,
     }
     read_tokenizer_file(path);
     TokenSequence& to = is_for_validation(path) ? held_out : training;
-    to.append(file, shard_header_bytes, tokens_in_shard(file->bytes(), path), 2);
+    const ShardTokens tokens = tokens_in_shard(file->bytes(), path);
+    to.append(file, shard_header_bytes, tokens.count, tokens.bytes_per_token);
   }
   return training;
 }

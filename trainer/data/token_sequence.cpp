@@ -9,6 +9,15 @@
 #include "muster/error.hpp"
 
 namespace muster::data {
+namespace {
+
+Token read_token(const std::uint8_t* from, int width) {
+  if (width == 1) return *from;
+  const Token low = Token{from[0]} | Token{from[1]} << 8;
+  return width == 2 ? low : low | Token{from[2]} << 16 | Token{from[3]} << 24;
+}
+
+}  // namespace
 
 void TokenSequence::append(std::shared_ptr<const MappedFile> file, std::uint64_t first_byte,
                            std::uint64_t count, int bytes_per_token) {
@@ -46,20 +55,23 @@ void TokenSequence::copy_piece(const Piece& piece, std::uint64_t first, std::siz
                                Token* to) {
   const auto width = static_cast<std::uint64_t>(piece.bytes_per_token);
   const std::uint8_t* from = piece.file->bytes().data() + piece.first_byte + first * width;
+  const auto limit = static_cast<Token>(vocabulary);
   Token largest = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    to[i] = width == 1 ? Token{from[i]} : static_cast<Token>(from[2 * i] | from[2 * i + 1] << 8);
+    to[i] = read_token(from + i * width, piece.bytes_per_token);
     largest = std::max(largest, to[i]);
   }
-  if (largest < vocabulary) return;
+  if (largest < limit) return;
   const auto at = static_cast<std::uint64_t>(
-      std::find_if(to, to + count, [&](Token token) { return token >= vocabulary; }) - to);
+      std::find_if(to, to + count, [&](Token token) { return token >= limit; }) - to);
   // The position in the message counts tokens of a shard or bytes of a text.
   const std::uint64_t header = width == 1 ? 0 : shard_header_bytes;
   const std::uint64_t position = (piece.first_byte - header) / width + first + at;
   throw Error(ErrorCode::usage, fmt::format("{}: token {} at position {} is not below --vocabulary {}{}",
                                             piece.file->path().string(), to[at], position, vocabulary,
-                                            width == 1 ? "" : " (GPT-2's is 50257)"));
+                                            width == 1   ? ""
+                                            : width == 2 ? " (GPT-2's is 50257)"
+                                                         : " (Llama 3's is 128256)"));
 }
 
 }  // namespace muster::data

@@ -16,8 +16,8 @@ using compute::Token;
 /// Reading is thread-safe.
 class TokenSequence {
  public:
-  /// Appends `count` tokens that begin at byte `first_byte` of the file, each of one or two bytes
-  /// (little-endian).
+  /// Appends `count` tokens that begin at byte `first_byte` of the file, each of one, two or four
+  /// bytes (little-endian).
   void append(std::shared_ptr<const MappedFile> file, std::uint64_t first_byte, std::uint64_t count,
               int bytes_per_token);
 

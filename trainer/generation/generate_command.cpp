@@ -161,13 +161,19 @@ template <typename Real>
 void run(const GenerateOptions& o, const weights::WeightSource& source, const tokenizer::Tokenizer& tokens) {
   const std::string prompt = o.has_prompt ? o.prompt : read_standard_input();
   const auto encoded = encode_prompt(prompt, tokens, source.config().vocabulary);
-  const int context = source.config().context;
+  models::GptConfig config = source.config();
+  const int context = config.context;
   if (encoded.size() > static_cast<std::size_t>(context)) {
     fmt::print(stderr, "note: the prompt has {} tokens, and the model reads the last {} of them\n",
                encoded.size(), context);
   }
+  // Positions of the Llama kind have no parameters, so keys and values need no more room than this text.
+  if (config.llama) {
+    config.context = static_cast<int>(std::min<std::int64_t>(
+        context, std::max<std::int64_t>(static_cast<std::int64_t>(encoded.size()) + o.tokens, 1)));
+  }
   compute::cpu::CpuCompute<Real> compute({o.threads > 0 ? o.threads : omp_get_max_threads(), false, nullptr});
-  models::GptDecoder<Real> decoder(source.config(), compute,
+  models::GptDecoder<Real> decoder(config, compute,
                                    [&](std::span<float> parameters) { source.read(parameters); });
   TextOutput output(output_is_terminal());
   if (o.echo) output.write(prompt);

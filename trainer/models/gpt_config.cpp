@@ -12,7 +12,7 @@
 namespace muster::models {
 namespace {
 
-constexpr int most_layers = 1024, most_heads = 1024, most_width = 65536, most_context = 65536,
+constexpr int most_layers = 1024, most_heads = 1024, most_width = 65536, most_context = 1 << 20,
               most_mlp_width = 262144;
 
 constexpr double deviation = 0.02;
@@ -69,29 +69,55 @@ TensorTable llama_tensors(const GptConfig& config) {
   return build.take();
 }
 
+std::string scaling_text(const std::optional<RotaryScaling>& scaling) {
+  if (!scaling) return "";
+  return fmt::format(" scaling={},{},{},{}", scaling->factor, scaling->low_frequency_factor,
+                     scaling->high_frequency_factor, scaling->original_context);
+}
+
 std::string llama_text(const GptConfig& config) {
   const LlamaConfig& l = *config.llama;
   return fmt::format(
       "llama layers={} heads={} kv_heads={} width={} mlp_width={} context={} vocabulary={} theta={} "
-      "epsilon={} output={}",
+      "epsilon={} output={}{}",
       config.layers, config.heads, l.kv_heads, config.width, l.mlp_width, config.context, config.vocabulary,
-      l.rotary_theta, l.norm_epsilon, l.tied_output ? "tied" : "own");
+      l.rotary_theta, l.norm_epsilon, l.tied_output ? "tied" : "own", scaling_text(l.rotary_scaling));
 }
 
 std::optional<GptConfig> parse_llama_text(const std::string& text) {
   GptConfig config;
   LlamaConfig l;
+  RotaryScaling scaling;
   char output[5] = "";
   const int found =
       std::sscanf(text.c_str(),
                   "llama layers=%6d heads=%6d kv_heads=%6d width=%6d mlp_width=%6d "
-                  "context=%6d vocabulary=%6d theta=%30lf epsilon=%30lf output=%4s",
+                  "context=%7d vocabulary=%7d theta=%30lf epsilon=%30lf output=%4s "
+                  "scaling=%30lf,%30lf,%30lf,%9d",
                   &config.layers, &config.heads, &l.kv_heads, &config.width, &l.mlp_width, &config.context,
-                  &config.vocabulary, &l.rotary_theta, &l.norm_epsilon, output);
-  if (found != 10) return std::nullopt;
+                  &config.vocabulary, &l.rotary_theta, &l.norm_epsilon, output, &scaling.factor,
+                  &scaling.low_frequency_factor, &scaling.high_frequency_factor, &scaling.original_context);
+  if (found != 10 && found != 14) return std::nullopt;
+  if (found == 14) l.rotary_scaling = scaling;
   l.tied_output = std::string_view(output) == "tied";
   config.llama = l;
   return config;
+}
+
+std::string scaling_problem(const RotaryScaling& scaling) {
+  if (!(scaling.factor >= 1 && scaling.factor <= 1e6))
+    return fmt::format("its rotary positions' factor of {} must be from 1 to 1e6", scaling.factor);
+  if (!(scaling.low_frequency_factor > 0 && scaling.low_frequency_factor < scaling.high_frequency_factor &&
+        scaling.high_frequency_factor <= 1e6)) {
+    return fmt::format(
+        "its rotary positions' factors of low and high frequencies, {} and {}, must rise, from "
+        "above 0 to at most 1e6",
+        scaling.low_frequency_factor, scaling.high_frequency_factor);
+  }
+  if (scaling.original_context < 1 || scaling.original_context > most_context)
+    return fmt::format("its original context of {} must be from 1 to {}", scaling.original_context,
+                       most_context);
+  return "";
 }
 
 std::string llama_problem(const GptConfig& config) {
@@ -106,6 +132,7 @@ std::string llama_problem(const GptConfig& config) {
     return fmt::format("its theta of {} must be from 1 to 1e12", l.rotary_theta);
   if (!(l.norm_epsilon > 0 && l.norm_epsilon < 1))
     return fmt::format("its epsilon of {} must be above 0 and below 1", l.norm_epsilon);
+  if (l.rotary_scaling) return scaling_problem(*l.rotary_scaling);
   return "";
 }
 
@@ -194,7 +221,7 @@ std::optional<GptConfig> parse_gpt_text(const std::string& text) {
     return llama;
   }
   const int found =
-      std::sscanf(text.c_str(), "gpt layers=%6d heads=%6d width=%6d context=%6d vocabulary=%6d",
+      std::sscanf(text.c_str(), "gpt layers=%6d heads=%6d width=%6d context=%7d vocabulary=%7d",
                   &config.layers, &config.heads, &config.width, &config.context, &config.vocabulary);
   // Written again, so that nothing else in the text is passed over.
   if (found != 5 || gpt_text(config) != text || !size_problem(config).empty()) return std::nullopt;

@@ -9,6 +9,18 @@
 
 namespace muster::models {
 
+/// How rotary positions of Llama 3.1 and later are scaled for contexts beyond that of the pretraining:
+/// Hugging Face's rope_type "llama3" (rotary_frequency()).
+struct RotaryScaling {
+  double factor = 8;  ///< divides the frequencies of pairs that turn slowly
+  /// Pairs that turn fewer times than `low` in the original context are slow, and those that turn more than
+  /// `high` keep their frequency.
+  double low_frequency_factor = 1, high_frequency_factor = 4;
+  int original_context = 8192;
+
+  bool operator==(const RotaryScaling&) const = default;
+};
+
 /// What makes a model the Llama kind (Touvron et al., arXiv 2302.13971): rotary positions, RMSNorm, a gated
 /// MLP, grouped queries, and no biases.
 struct LlamaConfig {
@@ -17,6 +29,7 @@ struct LlamaConfig {
   double rotary_theta = 10000;  ///< the angle of pair i turns by theta^(-2i / head width) with each position
   double norm_epsilon = 1e-5;
   bool tied_output = false;  ///< the output layer is the token embedding
+  std::optional<RotaryScaling> rotary_scaling = std::nullopt;
 
   bool operator==(const LlamaConfig&) const = default;
 };

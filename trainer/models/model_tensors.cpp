@@ -56,6 +56,14 @@ void ModelTensors<Real>::initialize(std::uint64_t seed) {
 }
 
 template <typename Real>
+void ModelTensors<Real>::read_parameters(const std::function<void(std::span<Real>)>& read) {
+  if (memory_.is_host()) return read(parameters_.span());
+  compute::Arena<Real> elsewhere(table_.arena_size);
+  read(elsewhere.span());
+  memory_.copy_in(parameters_.data(), elsewhere.data(), elsewhere.size() * sizeof(Real));
+}
+
+template <typename Real>
 void ModelTensors<Real>::round_parameters(compute::UpdateCompute<Real>& compute) {
   compute.round(parameters_.data(), rounded_.data(), rounded_.size());
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -55,6 +56,9 @@ class ModelTensors {
   /// Overwrites the parameters with initial values, which are equal for equal seeds on every machine. Call
   /// round_parameters() afterwards.
   void initialize(std::uint64_t seed);
+  /// Overwrites the parameters with those that `read` writes to host memory, laid out by the table. `read`
+  /// may throw. Call round_parameters() afterwards.
+  void read_parameters(const std::function<void(std::span<Real>)>& read);
   /// Moves every statistic towards its gradient, which must be the sum over all chunks and ranks: statistic =
   /// 0.9 statistic + 0.1 gradient. `part`: of the arena, outside of which nothing moves.
   void update_statistics(compute::UpdateCompute<Real>& compute, const Share& part);

@@ -57,7 +57,7 @@ std::optional<NamedNetwork> parse_network_text(const std::string& text) {
   read(" width=", network.width);
   read(" classes=", network.classes);
   const bool plausible = network.width > 0 && network.width <= 16 && network.classes > 0 &&
-                         network.classes <= compute::most_tokens_in_vocabulary;
+                         network.classes <= compute::most_classes;
   if (!plausible || named_network(network.name, network.width, network.classes, {32, 32, 3}).text != text)
     return std::nullopt;
   return network;

@@ -79,9 +79,8 @@ class ListParser {
                                   static_cast<std::size_t>(last.data() + last.size() - first.data()));
     const std::string_view label = words[label_ > path_ ? label_ + surplus : label_];
     const auto number = parse_number<std::int64_t>(label);
-    if (!number || *number < 0 || *number >= compute::most_tokens_in_vocabulary)
-      refuse(fmt::format("the label {} is no number from 0 to {}", label,
-                         compute::most_tokens_in_vocabulary - 1));
+    if (!number || *number < 0 || *number >= compute::most_classes)
+      refuse(fmt::format("the label {} is no number from 0 to {}", label, compute::most_classes - 1));
     return {std::string(path), *number, 0, line_};
   }
 

@@ -72,9 +72,9 @@ class SampleReader {
     text.remove_prefix(begin);
     text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
     const auto label = parse_number<std::int64_t>(text);
-    if (!label || *label < 0 || *label >= compute::most_tokens_in_vocabulary) {
+    if (!label || *label < 0 || *label >= compute::most_classes) {
       refuse(fmt::format("has the label '{}', which is no number from 0 to {}", text.substr(0, 40),
-                         compute::most_tokens_in_vocabulary - 1));
+                         compute::most_classes - 1));
     }
     return *label;
   }

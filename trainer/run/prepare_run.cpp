@@ -9,7 +9,6 @@
 #include <map>
 
 #include "compute/cpu/cpu_compute.hpp"
-#include "compute/cuda/open_device.hpp"
 #include "config/settings.hpp"
 #include "files/hash.hpp"
 #include "machine/measure_peak_flops.hpp"
@@ -17,6 +16,7 @@
 #include "models/named_network.hpp"
 #include "report/format_bytes.hpp"
 #include "run/check_memory.hpp"
+#include "run/open_gpu.hpp"
 #include "strategies/make_strategy.hpp"
 #include "text/plural.hpp"
 
@@ -75,22 +75,6 @@ StrategySettings strategy_settings(const Options& options, Job& job) {
     settings.pipeline = pipeline_settings(options);
   }
   return settings;
-}
-
-compute::cuda::OpenedGpu open_gpu(const Options& options, const Job& job, CollectiveErrors& errors) {
-  const auto differ = errors.differing_ranks(job.on_gpu() ? 1 : 0);
-  errors.run_on_rank0([&] {
-    if (differ.empty()) return;
-    throw Error(ErrorCode::usage,
-                fmt::format("rank 0 computes on the {} and rank {} does not: pass --device, or start one "
-                            "task for each GPU",
-                            job.on_gpu() ? "GPU" : "CPU", fmt::join(differ, ", ")));
-  });
-  compute::cuda::OpenedGpu gpu;
-  errors.run_on_all([&] {
-    if (job.on_gpu()) gpu = compute::cuda::open_gpu(models::is_image_network(options.model_name));
-  });
-  return gpu;
 }
 
 /// Refuses data whose tokens are others than those that the weights were trained on.
@@ -274,7 +258,7 @@ RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, Col
   RunParts parts;
   check_elastic(options, job, errors);
   const StrategySettings settings = strategy_settings(options, job);
-  compute::cuda::OpenedGpu gpu = open_gpu(options, job, errors);
+  compute::cuda::OpenedGpu gpu = open_gpu(models::is_image_network(options.model_name), job, errors);
   std::unique_ptr<weights::WeightSource> weights;
   errors.run_on_all([&] {
     if (!options.init_from.empty()) weights = weights::open_weights(options.init_from);

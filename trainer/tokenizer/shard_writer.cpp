@@ -18,7 +18,7 @@ ShardWriter::ShardWriter(fs::path folder, const std::string& split, const std::s
                          TokenId vocabulary, std::size_t tokens_in_shard)
     : folder_(std::move(folder)),
       split_(split),
-      is_wide_(vocabulary > static_cast<TokenId>(compute::most_tokens_in_vocabulary)),
+      vocabulary_(static_cast<int>(vocabulary)),
       tokens_in_shard_(tokens_in_shard) {
   std::error_code error;
   fs::create_directories(folder_, error);
@@ -46,12 +46,7 @@ fs::path ShardWriter::path_of(std::size_t shard) const {
 
 void ShardWriter::write() {
   const std::size_t count = std::min(pending_.size(), tokens_in_shard_);
-  const std::span<const TokenId> tokens(pending_.data(), count);
-  if (is_wide_) {
-    data::write_wide_shard(path_of(count_), tokens);
-  } else {
-    data::write_shard(path_of(count_), std::vector<compute::Token>(tokens.begin(), tokens.end()));
-  }
+  data::write_shard(path_of(count_), std::span<const TokenId>(pending_.data(), count), vocabulary_);
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(count));
   ++count_;
 }

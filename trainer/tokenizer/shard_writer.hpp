@@ -33,7 +33,7 @@ class ShardWriter {
 
   std::filesystem::path folder_;
   std::string split_;
-  bool is_wide_;  ///< tokens need four bytes
+  int vocabulary_;
   std::size_t tokens_in_shard_;
   std::vector<TokenId> pending_;
   std::uint64_t tokens_ = 0;

@@ -85,22 +85,40 @@ double get_number(const Json& json, const char* key, double unless_given) {
   return value ? value->get<double>() : unless_given;
 }
 
-/// Theta of rotary positions: transformers 5 writes them as an object, and version 4 theta beside a scaling.
-double get_rotary_theta(const Json& json) {
+double need_number(const Json& json, const char* key) {
+  if (!find_value(json, key)) refuse(fmt::format("its rotary positions have no {}", key));
+  return get_number(json, key, 0);
+}
+
+std::optional<models::RotaryScaling> get_rotary_scaling(const Json& rotary) {
+  const Json type = rotary.value("rope_type", rotary.value("type", Json("default")));
+  if (type == "default") return std::nullopt;
+  if (type != "llama3") {
+    refuse(fmt::format(
+        "its rotary positions are of the type {}, and Muster computes only \"default\" and \"llama3\"",
+        quote(type)));
+  }
+  return models::RotaryScaling{need_number(rotary, "factor"), need_number(rotary, "low_freq_factor"),
+                               need_number(rotary, "high_freq_factor"),
+                               get_size(rotary, "original_max_position_embeddings")};
+}
+
+/// Theta and scaling of rotary positions: transformers 5 writes them as one object, and version 4 theta
+/// beside a scaling.
+void read_rotary(const Json& json, models::LlamaConfig& llama) {
   constexpr double unless_given = 10000;
-  double theta = get_number(json, "rope_theta", unless_given);
+  llama.rotary_theta = get_number(json, "rope_theta", unless_given);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const auto rotary = find_value(json, key);
     if (!rotary) continue;
     if (!rotary->is_object()) refuse(fmt::format("its {} is no object", key));
-    const Json type = rotary->value("rope_type", rotary->value("type", Json("default")));
-    if (type != "default")
-      refuse(fmt::format("its rotary positions are of the type {}, and Muster computes only \"default\"",
-                         quote(type)));
     require_value(*rotary, "partial_rotary_factor", 1.0);
-    theta = get_number(*rotary, "rope_theta", theta);
+    llama.rotary_theta = get_number(*rotary, "rope_theta", llama.rotary_theta);
+    const auto scaling = get_rotary_scaling(*rotary);
+    if (llama.rotary_scaling && llama.rotary_scaling != scaling)
+      refuse("its rope_scaling and its rope_parameters differ");
+    llama.rotary_scaling = scaling;
   }
-  return theta;
 }
 
 void check_llama(const Json& json, const models::GptConfig& config) {
@@ -120,8 +138,9 @@ models::GptConfig parse_llama(const Json& json) {
   const Json tied = json.value("tie_word_embeddings", Json(false));
   if (!tied.is_boolean()) refuse(fmt::format("its tie_word_embeddings is {}", quote(tied)));
   config.llama = models::LlamaConfig{grouped ? get_size(json, "num_key_value_heads") : config.heads,
-                                     get_size(json, "intermediate_size"), get_rotary_theta(json),
+                                     get_size(json, "intermediate_size"), 0,
                                      get_number(json, "rms_norm_eps", unless_given), tied.get<bool>()};
+  read_rotary(json, *config.llama);
   if (const std::string problem = models::size_problem(config); !problem.empty()) refuse(problem);
   check_llama(json, config);
   return config;
@@ -129,8 +148,20 @@ models::GptConfig parse_llama(const Json& json) {
 
 const char* torch_name(ElementType type) { return type == ElementType::bfloat16 ? "bfloat16" : "float32"; }
 
+Json rotary_json(const std::optional<models::RotaryScaling>& scaling) {
+  if (!scaling) return {{"rope_type", "default"}};
+  return {{"rope_type", "llama3"},
+          {"factor", scaling->factor},
+          {"low_freq_factor", scaling->low_frequency_factor},
+          {"high_freq_factor", scaling->high_frequency_factor},
+          {"original_max_position_embeddings", scaling->original_context}};
+}
+
 Json llama_json(const models::GptConfig& config) {
   const models::LlamaConfig& llama = *config.llama;
+  Json rotary = rotary_json(llama.rotary_scaling);
+  const Json scaling = llama.rotary_scaling ? rotary : Json();  // for transformers 4
+  rotary["rope_theta"] = llama.rotary_theta;
   return {{"architectures", {"LlamaForCausalLM"}},
           {"model_type", "llama"},
           {"num_hidden_layers", config.layers},
@@ -143,7 +174,8 @@ Json llama_json(const models::GptConfig& config) {
           {"vocab_size", config.vocabulary},
           {"rms_norm_eps", llama.norm_epsilon},
           {"rope_theta", llama.rotary_theta},
-          {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", llama.rotary_theta}}},
+          {"rope_scaling", scaling},
+          {"rope_parameters", rotary},
           {"hidden_act", "silu"},
           {"attention_bias", false},
           {"mlp_bias", false},

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """transformers_compare.py MUSTER_TRAIN PRINT_LOGITS FOLDER: weights go both ways between muster-train and transformers, with the same
 logits to 1e-5, the same loss and the same greedy text; and the speed of generation of both."""
+import array
 import os
 import re
 import shutil
@@ -35,17 +36,20 @@ def same_logits(model, path, tokens):
     assert difference < 1e-5, path
 
 
-def same_loss(model, path, text):
-    tokens = torch.tensor(list(text.encode()))
+def same_loss(model, path, tokens, data="text"):
     context, total = model.config.max_position_embeddings, 0.0
     with torch.no_grad():
         for at in range(0, len(tokens) - 1, context):
             part = tokens[at:at + context + 1]
             total += torch.nn.functional.cross_entropy(model(part[None, :-1]).logits[0], part[1:], reduction="sum").item()
     expected = total / (len(tokens) - 1)
-    found = float(re.search(r"^loss ([0-9.]+)", run(TRAIN, "evaluate", path, "--data", "text"), re.M).group(1))
+    found = float(re.search(r"^loss ([0-9.]+)", run(TRAIN, "evaluate", path, "--data", data), re.M).group(1))
     print(f"{path}: loss {found}, transformers {expected:.6f}")
     assert abs(found - expected) < 2e-6
+
+
+def bytes_of(text):
+    return torch.tensor(list(text.encode()))
 
 
 def same_greedy(model, path, prompt, count):
@@ -66,7 +70,7 @@ def from_muster(name, *options):
     # Of its text: on tokens that it never saw, float rounding alone can be larger, in transformers too.
     tokens = torch.tensor(list(text.encode()))[500:548]
     same_logits(model, name, tokens)
-    same_loss(model, name, text)
+    same_loss(model, name, bytes_of(text))
     same_greedy(model, name, "line 7 of", 39)
     tokenizer = AutoTokenizer.from_pretrained(f"{name}-exported")
     assert tokenizer("any é text\n").input_ids == list("any é text\n".encode())
@@ -90,6 +94,12 @@ def random_llama(**changes):
                  max_position_embeddings=40, vocab_size=301, rms_norm_eps=1e-4, bos_token_id=None, eos_token_id=None,
                  rope_parameters={"rope_type": "default", "rope_theta": 500.0})
     return LlamaForCausalLM(LlamaConfig(**{**sizes, **changes}))
+
+
+# Pairs of each kind: one that keeps its frequency, one between, and two that are slowed down.
+SCALED = {"max_position_embeddings": 128, "rope_parameters": {
+    "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64}}
 
 
 def random_gpt2():
@@ -116,9 +126,32 @@ def trains_on(name):
     """A run that starts from transformers' weights begins with their loss."""
     model = random_llama(vocab_size=256)
     model.save_pretrained(name)
-    run(TRAIN, "--device=cpu", "--no-mfu", "--data", "text", "--init-from", name, "--steps", 2, "--warmup", 0, "--learning-rate", "1e-9",
-        "--min-learning-rate", "0", "--output", f"{name}-run")
-    same_loss(model.eval(), f"{name}-run", open("text").read())
+    train_a_little(name, "text")
+    same_loss(model.eval(), f"{name}-run", bytes_of(open("text").read()))
+
+
+def train_a_little(name, data):
+    run(TRAIN, "--device=cpu", "--no-mfu", "--data", data, "--validation-fraction", 0, "--init-from", name, "--batch", 2, "--steps", 2,
+        "--warmup", 0, "--learning-rate", "1e-9", "--min-learning-rate", "0", "--output", f"{name}-run")
+
+
+def like_llama3(name):
+    """A vocabulary that needs four bytes a token, in llm.c's shard of Llama 3's kind, and scaled rotary positions."""
+    vocabulary = 70001
+    model = random_llama(vocab_size=vocabulary, **SCALED).eval()
+    model.save_pretrained(name)
+    tokens = torch.randint(vocabulary, (300,))
+    header = array.array("i", [20240801, 7, len(tokens)] + 253 * [0])
+    with open("wide.bin", "wb") as shard:
+        shard.write(header.tobytes() + array.array("I", tokens.tolist()).tobytes())
+    same_logits(model, name, tokens[:6])
+    same_loss(model, name, tokens, "wide.bin")
+    train_a_little(name, "wide.bin")
+    same_loss(model, f"{name}-run", tokens, "wide.bin")
+    run(TRAIN, "export", f"{name}-run", "--output", f"{name}-back")
+    exported = AutoModelForCausalLM.from_pretrained(f"{name}-back").eval()
+    assert exported.config.rope_parameters == model.config.rope_parameters
+    same_logits(exported, f"{name}-run", tokens[:6])
 
 
 def speed():
@@ -143,7 +176,9 @@ from_muster("llama-run", "--model=llama", "--heads", 4, "--kv-heads", 2, "--mlp-
 from_muster("tied-run", "--model=llama", "--heads", 2, "--tied-output", "--norm-epsilon", "1e-4")
 from_transformers("gpt2", random_gpt2)
 from_transformers("llama", random_llama)
+from_transformers("scaled-llama", lambda: random_llama(**SCALED))
 from_transformers("tied-llama", lambda: random_llama(tie_word_embeddings=True, num_key_value_heads=6))
 trains_on("start")
+like_llama3("llama3")
 speed()
 shutil.rmtree("gpt2")

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cuda/token_sort_index.hpp"
 
+#include <algorithm>
+
 namespace muster::compute::cuda {
 
 void TokenSortIndex::sort(const Token* tokens, std::size_t count) {
-  next_.assign(most_tokens_in_vocabulary, 0);
+  next_.assign(count == 0 ? 0 : std::size_t{*std::max_element(tokens, tokens + count)} + 1, 0);
   for (std::size_t i = 0; i < count; ++i) ++next_[tokens[i]];
   distinct.clear();
   begins.clear();

@@ -57,11 +57,7 @@ void Replica::initialize() {
 }
 
 void Replica::initialize(const weights::WeightSource& source) {
-  const std::span<float> parameters = model_->tensors().parameters();
-  compute::Memory& memory = compute_.memory();
-  compute::Arena<float> elsewhere(memory.is_host() ? 0 : parameters.size());
-  source.read(memory.is_host() ? parameters : elsewhere.span());
-  memory.copy_in(parameters.data(), elsewhere.data(), elsewhere.size() * sizeof(float));
+  model_->tensors().read_parameters([&](std::span<float> parameters) { source.read(parameters); });
   model_->tensors().round_parameters(compute_);
 }
 

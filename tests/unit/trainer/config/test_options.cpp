@@ -154,7 +154,7 @@ TEST_CASE("wrong options are refused in one line, with the exit code of wrong us
       {"--model=llama", "--rotary-theta=inf"},
       {"--model=llama", "--norm-epsilon=0"},
       {"--model=llama", "--device=cpu", "--norm-epsilon=nan"},
-      {"--vocabulary=65537"},
+      {"--vocabulary=1048577"},
       {"--chunk=2"},
       {"--deterministic=perhaps"},
       {"--output", "--steps", "5"},

@@ -52,6 +52,31 @@ TEST_CASE("a shard is read as it was written, and has llm.c's layout", "[shard]"
   CHECK(all_of(corpus.training()) == tokens);
 }
 
+TEST_CASE("a large vocabulary's shard has llm.c's layout for Llama 3", "[shard]") {
+  const TemporaryFolder folder;
+  const auto path = folder / "a.bin";
+  const std::vector<Token> tokens{0, 255, 65536, 128255};
+  data::write_shard(path, tokens, 128256);
+  const std::string good = content(path);
+  REQUIRE(good.size() == 1024 + 16);
+  // 20240801 = 0x0134d9a1, and version 7.
+  CHECK(good.substr(0, 12) == std::string("\xa1\xd9\x34\x01\x07\0\0\0\x04\0\0\0", 12));
+  CHECK(good.substr(1024 + 8, 8) == std::string("\0\0\x01\0\xff\xf4\x01\0", 8));
+  CHECK(all_of(Corpus::read(path, 0).training()) == tokens);
+  write_file(path, std::string(good).replace(4, 1, "\x01"));
+  CHECK(corpus_refusal(path).find("version at byte 4 is 1 and not 7") != std::string::npos);
+  write_file(path, good.substr(0, good.size() - 2));
+  CHECK(corpus_refusal(path).find("4 tokens of 4 bytes, but 14 bytes") != std::string::npos);
+  write_file(path, good);
+  data::write_shard(folder / "b.bin", counting(3));  // its tokens have two bytes
+  const Corpus both = Corpus::read(folder.path(), 0);
+  CHECK(all_of(both.training()) == std::vector<Token>{0, 255, 65536, 128255, 0, 1, 2});
+  std::vector<Token> to(2);
+  CHECK(usage_error_text([&] { both.training().copy(2, 2, 128255, to.data()); })
+            .find("a.bin: token 128255 at position 3 is not below --vocabulary 128255 (Llama 3's is "
+                  "128256)") != std::string::npos);
+}
+
 TEST_CASE("shards are found by file, folder, list and pattern; validation shards are held out", "[shard]") {
   const TemporaryFolder folder;
   fs::create_directory(folder / "set");
@@ -126,11 +151,11 @@ TEST_CASE("an invalid shard is refused with file, position and the value found t
   refused(good.substr(0, 1023), "1023 bytes");
   refused(with(0, '\x07'), "byte 0");
   refused(with(4, 2), "version at byte 4 is 2");
-  refused(with(8, 6), "6 tokens, but 10 bytes");
-  refused(with(8, 4), "4 tokens, but 10 bytes");
+  refused(with(8, 6), "6 tokens of 2 bytes, but 10 bytes");
+  refused(with(8, 4), "4 tokens of 2 bytes, but 10 bytes");
   refused(with(11, '\x80'), "-2147483643 tokens");
-  refused(good.substr(0, good.size() - 1), "5 tokens, but 9 bytes");
-  refused(good + "x", "5 tokens, but 11 bytes");
+  refused(good.substr(0, good.size() - 1), "5 tokens of 2 bytes, but 9 bytes");
+  refused(good + "x", "5 tokens of 2 bytes, but 11 bytes");
   write_file(path, good);
   CHECK(corpus_refusal(path).empty());
 }
@@ -181,7 +206,7 @@ TEST_CASE("an epoch over shards uses each token once as a target, also across bo
 TEST_CASE("large files are mapped and fingerprinted by blocks", "[shard]") {
   const TemporaryFolder folder;
   const auto path = folder / "a.bin";
-  data::write_shard(path, counting(100000));
+  data::write_shard(path, counting(100000), 100000);
   const Corpus corpus = Corpus::read(path, 0);
   CHECK(all_of(corpus.training()) == counting(100000));
   std::string bytes = content(path);

@@ -31,7 +31,8 @@ void check_gradients(const GptConfig& config, int batch, int length) {
       model.tensors(), scale, [&] { return model.loss(tokens.data(), targets.data(), batch, length); }, {},
       [&](const muster::models::Tensor& tensor, std::size_t sample, std::size_t random) {
         // Rows of tokens that occur, in addition to random ones.
-        if (tensor.name == "token_embedding" && sample % 2 == 0) return tokens[sample] * width + sample;
+        if (tensor.name == "token_embedding" && sample % 2 == 0)
+          return tokens[sample % count] * width + sample;
         if (tensor.name == "position_embedding") return random % (static_cast<std::size_t>(length) * width);
         return random;
       });
@@ -44,6 +45,11 @@ TEST_CASE("every gradient matches finite differences", "[gradient]") {
   SECTION("odd sizes that fill no vector") { check_gradients({2, 3, 21, 13}, 2, 13); }
   SECTION("more than one attention block") { check_gradients({1, 2, 8, 70}, 1, 70); }
   SECTION("tokens that need two bytes") { check_gradients({1, 2, 16, 12, 700}, 3, 12); }
+  SECTION("tokens that need four bytes, scaled rotary positions") {
+    check_gradients(
+        {1, 1, 8, 4, 66000, LlamaConfig{1, 8, 700, 1e-5, true, muster::models::RotaryScaling{8, 1, 4, 64}}},
+        1, 4);
+  }
   SECTION("the Llama kind") { check_gradients({2, 2, 16, 12, 256, LlamaConfig{2, 24}}, 3, 12); }
   SECTION("queries that share keys and values, odd sizes") {
     check_gradients({2, 6, 36, 13, 300, LlamaConfig{2, 19, 500, 1e-3}}, 2, 13);

@@ -28,3 +28,24 @@ TEST_CASE("strategies without a GPU's code compute on the CPU, and refuse a GPU"
     CHECK(refusal == option + " computes on the CPU: pass --device=cpu");
   }
 }
+
+TEST_CASE("a GPT whose sizes the GPU's kernels do not have is computed on the CPU, with the reason",
+          "[options]") {
+  using models::GptConfig;
+  using models::LlamaConfig;
+  if (describe_missing_kernels().empty()) {
+    CHECK(describe_missing_kernels(GptConfig{2, 2, 128, 64, 256}).empty());
+    CHECK(describe_missing_kernels(GptConfig{2, 32, 2048, 64, 128256, LlamaConfig{8, 8192}}).empty());
+    CHECK(describe_missing_kernels(GptConfig{2, 4, 128, 64, 256}) ==
+          "the GPU's attention heads are 64 wide, and 4 of --width 128 are 32");
+    CHECK(describe_missing_kernels(GptConfig{2, 33, 2112, 64, 256}) ==
+          "the GPU's kernels take widths up to 2048, and --width is 2112");
+    CHECK(describe_missing_kernels(GptConfig{2, 2, 128, 64, 256, LlamaConfig{2, 100}}) ==
+          "the GPU's kernels take MLPs of a multiple of 8, and not 100");
+  }
+  const ChosenDevice on_cpu = choose_device(Device::automatic, "so");
+  CHECK(on_cpu.device == Device::cpu);
+  CHECK(on_cpu.no_gpu_reason == "so");
+  CHECK(choose_device(Device::cuda, "").device == Device::cuda);
+  CHECK(usage_error_text([] { choose_device(Device::cuda, "so"); }) == "so: pass --device=cpu");
+}

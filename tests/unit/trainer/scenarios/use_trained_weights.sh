@@ -91,6 +91,8 @@ refused 'cannot read nowhere' evaluate run --data nowhere
 refused '--init-from muster-model decides the model' --init-from muster-model --layers 2 --data text
 refused 'unknown option --formats; did you mean --format?' export run --formats x
 refused '--data is required' evaluate run
+refused 'pass --device=cpu' evaluate run --data text --device cuda  # heads of 8, or a build without kernels
+"$train" evaluate run --data text --threads 1 | grep -q '^on cpu (.*1 thread) in fp32$' || fail "evaluate does not name the CPU"
 head -c 2000 muster-model.bin > cut.bin
 refused 'do not fit the sizes in its header' --init-from cut.bin --data text
 
@@ -121,6 +123,26 @@ refused '--tokenizer text cannot be used: it is not a JSON object' tokenize --to
 refused '--tokenizer nowhere cannot be read' tokenize --tokenizer nowhere text --output new-shards
 printf 'good\377' > broken
 refused 'broken: byte 4 is not UTF-8' tokenize --tokenizer "$tokenizer" broken --output broken-shards
+
+# A vocabulary that needs four bytes a token, as Llama 3's.
+awk '{ at = index($0, "\"56\":339") + 7; printf "%s", substr($0, 1, at)
+  for (i = 340; i < 70001; ++i) printf ",\"far%d\":%d", i, i
+  print substr($0, at + 1) }' "$tokenizer" > wide.json
+"$train" tokenize --tokenizer wide.json text --output wide > log
+grep -q -- '--vocabulary 70001$' log || fail "tokenize printed: $(cat log)"
+[ "$(od -An -td4 -N8 wide/tokens_train_000000.bin | tr -s ' ')" = ' 20240801 7' ] || fail "no shard of four bytes a token"
+run_training --data wide --model llama --vocabulary 70001 --layers 1 --heads 1 --width 8 --mlp-width 8 --context 16 --steps 2 --warmup 0 --output large > log
+"$train" export large --output large-model > log
+loss_of() { "$train" evaluate "$@" --data wide --validation-fraction 0.05 --threads 1 | sed -n 's/^loss \([0-9.]*\) .*/\1/p'; }
+[ "$(loss_of large-model)" = "$(loss_of large)" ] || fail "the exported large vocabulary has another loss"
+[ "$(loss_of large --context 8)" != "$(loss_of large)" ] || fail "evaluate --context changes nothing"
+"$train" generate large-model --prompt 'line 7' --tokens 3 > log 2>&1 || fail "generate with a large vocabulary: $(cat log)"
+run_training --data wide --init-from large-model --context 8 --steps 1 --output shorter > log
+grep -q 'context 8, vocabulary 70001' log || fail "--init-from of a Llama with a shorter --context: $(cat log)"
+refused '--context can shorten and not extend' --init-from large-model --context 17 --data wide
+refused '--context can not change' --init-from muster-model --context 10 --data text
+refused 'the model reads at most 16 tokens at once' evaluate large --data wide --context 17
+refused 'the model has learned to read 20 tokens at once' evaluate run --data text --context 10
 
 # Networks on images: the weights under PyTorch's names, and the loss of the run.
 "$train" make-data cifar --train 200 --held-out 50 --output shapes > log

@@ -151,7 +151,7 @@ TEST_CASE("foreign folders that Muster would compute otherwise are refused", "[w
                                                   {"n_layer", 0},
                                                   {"n_embd", -8},
                                                   {"n_positions", 1.5},
-                                                  {"vocab_size", 65537},
+                                                  {"vocab_size", 1048577},
                                                   {"vocab_size", nullptr}};
   for (const auto& [key, value] : changes) {
     CAPTURE(key, value);
@@ -176,6 +176,24 @@ TEST_CASE("foreign Llamas that Muster would compute otherwise are refused", "[we
   CHECK(parse("rope_parameters", nullptr) == config);  // as transformers 4 writes it
   CHECK(parse("rope_scaling", {{"rope_type", "default"}}) == config);
   CHECK(parse("rms_norm_eps", nullptr) == config);  // LlamaConfig's default
+  CHECK(parse("vocab_size", 128256).vocabulary == 128256);
+  // As transformers 4 writes it, with theta beside it, and as version 5 does.
+  json scaling{{"rope_type", "llama3"},
+               {"factor", 32.0},
+               {"low_freq_factor", 1.0},
+               {"high_freq_factor", 4},
+               {"original_max_position_embeddings", 8192}};
+  models::GptConfig scaled = config;
+  scaled.llama->rotary_scaling = models::RotaryScaling{32, 1, 4, 8192};
+  CHECK_THROWS_AS(parse("rope_scaling", scaling), std::runtime_error);  // its rope_parameters are "default"
+  json old = written;
+  old.erase("rope_parameters");
+  old["rope_scaling"] = scaling;
+  CHECK(weights::parse_huggingface_config(old.dump()) == scaled);
+  scaling["rope_theta"] = 5e5;
+  scaled.llama->rotary_theta = 5e5;
+  CHECK(parse("rope_parameters", scaling) == scaled);
+  CHECK(weights::parse_huggingface_config(weights::write_huggingface_config(scaled)) == scaled);
   CHECK(parse("tie_word_embeddings", true).llama->tied_output);
   const std::pair<const char*, json> changes[] = {{"hidden_act", "gelu"},
                                                   {"attention_bias", true},
@@ -194,7 +212,7 @@ TEST_CASE("foreign Llamas that Muster would compute otherwise are refused", "[we
                                                   {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}},
                                                   {"tie_word_embeddings", "yes"},
                                                   {"quantization_config", json::object()},
-                                                  {"vocab_size", 128256}};
+                                                  {"vocab_size", 1048577}};
   for (const auto& [key, value] : changes) {
     CAPTURE(key, value);
     CHECK_THROWS_AS(parse(key, value), std::runtime_error);

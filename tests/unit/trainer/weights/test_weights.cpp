@@ -20,7 +20,10 @@ namespace {
 
 constexpr models::GptConfig fixture_config{2, 2, 8, 12, 19}, odd_config{3, 3, 15, 7, 130},
     odd_llama{3, 6, 36, 7, 130, models::LlamaConfig{2, 50, 567.8, 1e-6, false}},
-    tied_llama{1, 3, 12, 7, 130, models::LlamaConfig{3, 20, 1e4, 1e-5, true}};
+    tied_llama{1, 3, 12, 7, 130, models::LlamaConfig{3, 20, 1e4, 1e-5, true}},
+    wide_llama{1,     1,
+               4,     131072,
+               70001, models::LlamaConfig{1, 8, 5e5, 1e-5, false, models::RotaryScaling{32, 1, 4, 8192}}};
 
 /// The loss of transformers' logits over the fixture's tokens.
 double expected_loss(const nlohmann::json& expected) {
@@ -108,7 +111,7 @@ TEST_CASE("every format is read as it was written", "[weights]") {
 }
 
 TEST_CASE("a Llama is read as it was written", "[weights]") {
-  const auto config = GENERATE(odd_llama, tied_llama);
+  const auto config = GENERATE(odd_llama, tied_llama, wide_llama);
   const TemporaryFolder folder;
   const auto parameters = random_parameters(config);
   weights::write_huggingface_folder(folder / "hf", config, "", parameters);

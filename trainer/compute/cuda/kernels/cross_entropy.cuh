@@ -61,12 +61,12 @@ __device__ inline float mean_of_row(const Bf16* logits, int classes, float* warp
 /// gradient_scale * d loss / d logits, zero from `classes` on.
 /// `stride` is a multiple of 8. One block per row.
 extern "C" __global__ void __launch_bounds__(classifier_threads)
-    muster_cross_entropy(int classes, int stride, Bf16* logits, const std::uint16_t* targets,
+    muster_cross_entropy(int classes, int stride, Bf16* logits, const std::uint32_t* targets,
                          float gradient_scale, float smoothing, float* losses) {
   MUSTER_SHARED_BYTES(shared);
   float* const warps = reinterpret_cast<float*>(shared);
   Bf16* const row = logits + std::size_t{blockIdx.x} * static_cast<std::size_t>(stride);
-  const int target = targets[blockIdx.x];
+  const int target = static_cast<int>(targets[blockIdx.x]);
   const float target_logit = widen(row[target]);
   const PartialSoftmax partial = partial_softmax(row, classes);
   const float largest = largest_of_block(partial.largest, warps);

@@ -8,7 +8,7 @@ namespace muster::compute::cuda {
 /// out[row] = token_table[tokens[row]] + position_table[row % length], which may be null. One thread per
 /// eight columns of a row.
 extern "C" __global__ void __launch_bounds__(256)
-    muster_embed(int rows, int length, int width, const std::uint16_t* tokens, const Bf16* token_table,
+    muster_embed(int rows, int length, int width, const std::uint32_t* tokens, const Bf16* token_table,
                  const Bf16* position_table, Bf16* out) {
   const auto in_row = static_cast<std::size_t>(width) / 8;
   const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(256)
 /// order[begins[i]] … order[begins[i + 1] - 1] are the rows that hold token distinct[i], in ascending order.
 /// Grid: (distinct tokens, blocks of 256 columns). Shared memory: column_sums_bytes.
 extern "C" __global__ void __launch_bounds__(column_threads, 6)
-    muster_embed_tokens_backward(int width, const std::uint16_t* distinct, const std::uint32_t* begins,
+    muster_embed_tokens_backward(int width, const std::uint32_t* distinct, const std::uint32_t* begins,
                                  const std::uint32_t* order, const Bf16* d_out, float* d_token_table) {
   MUSTER_SHARED_BYTES(shared);
   float* const all = reinterpret_cast<float*>(shared);

@@ -226,7 +226,7 @@ extern "C" __global__ void __launch_bounds__(element_threads)
 
 /// *correct = the number of rows whose largest logit, the first of equal ones, is the target's. One block.
 extern "C" __global__ void __launch_bounds__(element_threads)
-    muster_count_correct(int rows, int classes, const Bf16* logits, const std::uint16_t* targets,
+    muster_count_correct(int rows, int classes, const Bf16* logits, const std::uint32_t* targets,
                          double* correct) {
   MUSTER_SHARED_BYTES(shared);
   double count = 0;

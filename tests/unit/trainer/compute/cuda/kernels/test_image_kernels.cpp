@@ -174,8 +174,8 @@ TEST_CASE("correct rows are counted, the first of equal logits", "[gpu kernels]"
   CpuImages cpu;
   const int rows = 300, classes = 7;
   const auto logits = coarse(rows * classes, 1);
-  std::vector<std::uint16_t> targets(rows);
-  for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<std::uint16_t>(i % 3);
+  std::vector<std::uint32_t> targets(rows);
+  for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<std::uint32_t>(i % 3);
   double found = 0;
   run(muster_count_correct, {{1}, 64, warps_bytes}, rows, classes, logits.data(), targets.data(),
       std::span(&found, 1));

@@ -206,8 +206,8 @@ TEST_CASE("column sums are right for any number of rows and parts", "[gpu kernel
 TEST_CASE("embeddings and their gradients agree with the CPU's", "[gpu kernels]") {
   const int batch = 6, length = 11, width = 264, vocabulary = 9;
   const std::size_t rows = 66, columns = 264;
-  std::vector<std::uint16_t> tokens(rows);
-  for (std::size_t i = 0; i < rows; ++i) tokens[i] = static_cast<std::uint16_t>(i * i % 5 + (i == 5 ? 2 : 0));
+  std::vector<std::uint32_t> tokens(rows);
+  for (std::size_t i = 0; i < rows; ++i) tokens[i] = static_cast<std::uint32_t>(i * i % 5 + (i == 5 ? 2 : 0));
   const auto table = random_bf16(vocabulary * columns, 1), positions = random_bf16(length * columns, 2);
   std::vector<Bf16> out(rows * columns);
   run(muster_embed, {{groups(rows * columns / 8, 256)}, 256}, rows, length, width, tokens.data(),
@@ -218,9 +218,9 @@ TEST_CASE("embeddings and their gradients agree with the CPU's", "[gpu kernels]"
   computer.embed(tokens.data(), t.data(), p.data(), expected.data(), batch, length, width);
   CHECK(worst_ratio(out, expected, bounds(expected, half_unit, 1e-30)) <= 1);
 
-  std::vector<std::uint16_t> distinct;
+  std::vector<std::uint32_t> distinct;
   std::vector<std::uint32_t> begins{0}, order;
-  for (std::uint16_t token = 0; token < vocabulary; ++token) {
+  for (std::uint32_t token = 0; token < vocabulary; ++token) {
     for (std::uint32_t row = 0; row < rows; ++row) {
       if (tokens[row] == token) order.push_back(row);
     }
@@ -243,6 +243,17 @@ TEST_CASE("embeddings and their gradients agree with the CPU's", "[gpu kernels]"
   CHECK(worst_ratio(d_positions, d_positions_expected, bounds(d_positions_expected, 1e-5, 1e-5)) < 1);
 }
 
+TEST_CASE("tokens of four bytes are embedded", "[gpu kernels]") {
+  const int width = 8;
+  const std::vector<std::uint32_t> tokens{66000, 3, 65536};
+  const auto table = random_bf16(66001 * std::size_t{width}, 1);
+  std::vector<Bf16> out(tokens.size() * width);
+  run(muster_embed, {{1}, 256}, 3, 3, width, tokens.data(), table.data(), static_cast<const Bf16*>(nullptr),
+      out);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    CHECK(out[i].bits == table[tokens[i / width] * width + i % width].bits);
+}
+
 namespace {
 
 struct Classified {
@@ -250,7 +261,7 @@ struct Classified {
   std::vector<float> losses;
 };
 Classified compute_cross_entropy(int classes, int stride, std::vector<Bf16> logits,
-                                 const std::vector<std::uint16_t>& targets, float scale,
+                                 const std::vector<std::uint32_t>& targets, float scale,
                                  float smoothing = 0) {
   Classified result{std::move(logits), std::vector<float>(targets.size())};
   run(muster_cross_entropy, {{static_cast<unsigned>(targets.size())}, classifier_threads, warps_bytes},
@@ -263,7 +274,7 @@ Classified compute_cross_entropy(int classes, int stride, std::vector<Bf16> logi
 TEST_CASE("cross-entropy agrees with the CPU's in double", "[gpu kernels]") {
   for (const auto& [classes, stride] : {std::array{250, 256}, std::array{4099, 4160}, std::array{8, 8}}) {
     CAPTURE(classes, stride);
-    const std::vector<std::uint16_t> targets{0, static_cast<std::uint16_t>(classes - 1), 5};
+    const std::vector<std::uint32_t> targets{0, static_cast<std::uint32_t>(classes - 1), 5};
     const auto all = static_cast<std::size_t>(classes);
     const auto logits = random_bf16(3 * static_cast<std::size_t>(stride), 1, 4);
     std::vector<double> packed;
@@ -295,7 +306,7 @@ TEST_CASE("cross-entropy agrees with the CPU's in double", "[gpu kernels]") {
 TEST_CASE("cross-entropy with smoothed labels agrees with the CPU's in double", "[gpu kernels]") {
   for (const auto& [classes, stride] : {std::array{250, 256}, std::array{9000, 9024}}) {
     CAPTURE(classes, stride);
-    const std::vector<std::uint16_t> targets{0, static_cast<std::uint16_t>(classes - 1)};
+    const std::vector<std::uint32_t> targets{0, static_cast<std::uint32_t>(classes - 1)};
     const auto all = static_cast<std::size_t>(classes), row = static_cast<std::size_t>(stride);
     const auto logits = random_bf16(2 * row, 1, 4);
     std::vector<double> gradient;
