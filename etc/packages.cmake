@@ -124,4 +124,6 @@ if(TARGET spank_muster)
     -D CPACK_COMPONENTS_ALL=plugin -D CPACK_DEBIAN_PACKAGE_RELEASE=${muster_plugin_release}
     -D CPACK_RPM_PACKAGE_RELEASE=${muster_plugin_release})
 endif()
-add_custom_target(package ${runs} DEPENDS ${package_targets} COMMENT "Making the packages" USES_TERMINAL VERBATIM)
+add_custom_target(package ${runs}
+  COMMAND ${CMAKE_COMMAND} -E copy ${MUSTER_SBOM} ${CPACK_PACKAGE_DIRECTORY}/muster-${PROJECT_VERSION}.spdx.json
+  DEPENDS ${package_targets} COMMENT "Making the packages" USES_TERMINAL VERBATIM)

@@ -34,7 +34,7 @@ install_as() {
 @test "the plugin, its configuration, library, headers, programs, templates, man pages and documents are installed" {
   for file in bin/muster bin/muster-train include/muster/muster.hpp include/muster/version.hpp include/muster/muster.h share/muster/muster.f90 share/muster/sbatch/train.sbatch \
     share/man/man1/muster.1 share/man/man1/muster-train.1 share/man/man5/muster.conf.5 share/man/man7/muster.7 share/man/man8/spank_muster.8 \
-    share/muster/profiles/aws-efa.conf share/muster/machines/dgx-h100.machine share/muster/sites/jean-zay-v100.toml etc/slurm/plugstack.conf.d/zz-muster.conf share/doc/muster/failures.md; do
+    share/muster/profiles/aws-efa.conf share/muster/machines/dgx-h100.machine share/muster/sites/jean-zay-v100.toml etc/slurm/plugstack.conf.d/zz-muster.conf share/doc/muster/failures.md share/doc/muster/muster.spdx.json; do
     [ -s "$root/usr/$file" ] || { echo "missing: $file"; false; }
   done
   for file in slurm/spank_muster.so slurm/spank_muster_step.so libmuster.so muster.pc; do
@@ -122,7 +122,7 @@ install_as() {
   library=$(dirname "$(find "$root/usr/lib" -name 'libmuster.so' | head -n 1)")
   flags=$(PKG_CONFIG_PATH=$library/pkgconfig pkg-config --cflags --libs muster)
   # shellcheck disable=SC2086  # several flags
-  g++ -std=c++20 tests/cluster/install/ten_lines.cpp -o "$BATS_FILE_TMPDIR/by_pkg_config" $flags
+  g++ -std="$(PKG_CONFIG_PATH=$library/pkgconfig pkg-config --variable=cxx_std muster)" tests/cluster/install/ten_lines.cpp -o "$BATS_FILE_TMPDIR/by_pkg_config" $flags
   LD_LIBRARY_PATH=$library run timeout 60 "$BATS_FILE_TMPDIR/by_pkg_config"
   [ "$output" = "rank 0 of 1: sum 1" ]
 }

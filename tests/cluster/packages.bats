@@ -58,6 +58,15 @@ as_if() {
   for name in libpugixml-dev libasio-dev libtomlplusplus-dev; do grep -q "(on Debian: $name)" <<<"$output"; done
 }
 
+@test "a part that is ON and lacks its library, and a value that no part has, stop the configuration" {
+  run cmake -G Ninja -S . -B "$BATS_TEST_TMPDIR/build" -D MUSTER_CUDA=OFF -D MUSTER_HWLOC=OFF -D MUSTER_SLURM=ON
+  [ "$status" = 1 ]
+  grep -q "MUSTER_HWLOC not OFF, for MUSTER_SLURM=ON (on Debian: libhwloc-dev)" <<<"$output"
+  run cmake -S . -B "$BATS_TEST_TMPDIR/build" -D MUSTER_SLURM=AUTO -D MUSTER_PMIX=maybe
+  [ "$status" = 1 ]
+  grep -q "MUSTER_PMIX='maybe' is none of AUTO, ON, OFF" <<<"$output"
+}
+
 @test "wrong arguments of demo and check are named on one line" {
   run ./demo --fast
   [ "$status" != 0 ] && [ "${#lines[@]}" = 1 ] && [[ "$output" == *"--fast"* ]]
