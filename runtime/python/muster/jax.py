@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import signal
-import socket
 import sys
 
 import jax
 
 from .job import Job
-from .watch import library_errors, watch
+from .watch import library_errors, share_free_port, watch
 
 libc = ctypes.CDLL(None)
 library_errors.add(ValueError)  # jaxlib's, when a connection of gloo breaks
@@ -24,10 +23,7 @@ def initialize(deadline: float = 60, heartbeat_timeout: float = 10, **options) -
     job = watch(deadline=deadline, heartbeat_timeout=heartbeat_timeout)
     end_at_once_on_errors()
     delay_abort()
-    if job.rank == 0:
-        with socket.create_server(("", 0)) as free:
-            job.store.put("muster.jax: port", str(free.getsockname()[1]))
-    port = int(job.store.get("muster.jax: port", deadline))
+    port = share_free_port(job, "muster.jax", deadline)
     host = job.roster[0].address
     jax.distributed.initialize(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", job.size, job.rank,
                                **{"initialization_timeout": round(deadline), **options})

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from datetime import timedelta
 from typing import Iterator, Sequence
@@ -13,7 +14,7 @@ import torch.distributed as dist
 
 from .errors import usage
 from .job import Job
-from .watch import watch
+from .watch import share_free_port, watch
 
 kept: list[Store] = []  # c10d refers to a store's C++ object only, which needs the Python object
 groups = itertools.count()
@@ -76,6 +77,19 @@ class Store(dist.Store):
         return [self._job.store.get(key, max(0.0, until - time.monotonic())) for key in keys]
 
     deleteKey, getNumKeys = delete_key, num_keys  # the names by which c10d's C++ calls them
+
+
+def set_environment(deadline: float = 60, **options) -> Job:
+    """For Lightning, accelerate and other programs that read torchrun's variables: joins the job as watch() does, and sets RANK,
+    WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and MASTER_PORT where they are not set. All ranks call it,
+    once, before these libraries start. Returns the job.
+    """
+    job = watch(deadline=deadline, **options)
+    found = {"RANK": job.rank, "WORLD_SIZE": job.size, "LOCAL_RANK": job.local_rank, "LOCAL_WORLD_SIZE": job.local_size,
+             "NODE_RANK": job.host_index, "MASTER_ADDR": job.roster[0].address, "MASTER_PORT": share_free_port(job, "muster.torch", deadline)}
+    for name, value in found.items():
+        os.environ.setdefault(name, str(value))
+    return job
 
 
 def rendezvous(url: str, timeout: timedelta = timedelta(seconds=60), **_) -> Iterator[tuple[dist.Store, int, int]]:

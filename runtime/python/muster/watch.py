@@ -2,6 +2,7 @@
 """The end of a program that communicates through another library, such as torch.distributed or JAX, after the loss of a rank."""
 from __future__ import annotations
 
+import socket
 import sys
 
 from .errors import DeadlineExceeded, Error
@@ -42,3 +43,11 @@ def replace_uncaught_errors(job: Job) -> None:
         before(kind, error, trace)
 
     sys.excepthook = hook
+
+
+def share_free_port(job: Job, name: str, deadline: float) -> int:
+    """A port of rank 0's host that was free when rank 0 looked; the same on all ranks. Collective, once for each name."""
+    if job.rank == 0:
+        with socket.create_server(("", 0)) as free:
+            job.store.put(f"{name}: port", str(free.getsockname()[1]))
+    return int(job.store.get(f"{name}: port", deadline))
