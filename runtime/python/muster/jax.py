@@ -9,9 +9,8 @@ import sys
 import jax
 
 from .job import Job
-from .watch import library_errors, share_free_port, watch
+from .watch import exit_at_once, libc, library_errors, share_free_port, watch
 
-libc = ctypes.CDLL(None)
 library_errors.add(ValueError)  # jaxlib's, when a connection of gloo breaks
 
 
@@ -31,18 +30,12 @@ def initialize(deadline: float = 60, heartbeat_timeout: float = 10, **options) -
 
 
 def end_at_once_on_errors() -> None:
-    """At the exit of Python, JAX would wait for the lost process."""
+    """Also on the program's own: at the exit of Python, JAX would wait for the other processes."""
     before = sys.excepthook
 
     def hook(kind, error, trace) -> None:
-        code = 1
-        try:
-            before(kind, error, trace)
-        except SystemExit as end:
-            code = end.code
-        sys.stdout.flush()
-        sys.stderr.flush()
-        libc.exit(code)  # without Python's exit handlers
+        before(kind, error, trace)
+        exit_at_once(1)
 
     sys.excepthook = hook
 
