@@ -9,8 +9,9 @@ import sys
 import jax
 
 from .job import Job
-from .watch import exit_at_once, libc, library_errors, share_free_port, watch
+from .watch import library_errors, share_free_port, watch
 
+libc = ctypes.CDLL(None)
 library_errors.add(ValueError)  # jaxlib's, when a connection of gloo breaks
 
 
@@ -34,8 +35,14 @@ def end_at_once_on_errors() -> None:
     before = sys.excepthook
 
     def hook(kind, error, trace) -> None:
-        before(kind, error, trace)
-        exit_at_once(1)
+        code = 1
+        try:
+            before(kind, error, trace)
+        except SystemExit as end:
+            code = end.code
+        sys.stdout.flush()
+        sys.stderr.flush()
+        libc.exit(code)  # without Python's exit handlers
 
     sys.excepthook = hook
 

@@ -2,14 +2,12 @@
 """The end of a program that communicates through another library, such as torch.distributed or JAX, after the loss of a rank."""
 from __future__ import annotations
 
-import ctypes
 import socket
 import sys
 
 from .errors import DeadlineExceeded, Error
 from .job import Job, join, open_jobs
 
-libc = ctypes.CDLL(None)
 CAUSE_SECONDS = 2  # from an error of a communication library to the job's failure that caused it
 library_errors: set[type[Exception]] = {RuntimeError}  # that communication libraries raise
 watched: list[Job] = []
@@ -22,7 +20,6 @@ def watch(**options) -> Job:
     start that library. Returns the job.
 
     An uncaught RuntimeError, for example gloo's "Connection closed by peer", is replaced by the loss that caused it.
-    An Error that the program does not catch ends it without Python's exit handlers.
     """
     job = next(iter(open_jobs)) if open_jobs else join(**options)
     if job not in watched:
@@ -43,20 +40,9 @@ def replace_uncaught_errors(job: Job) -> None:
                 pass
             except Error as cause:
                 kind, error, trace = type(cause), cause, None
-        try:
-            before(kind, error, trace)
-        except SystemExit as end:
-            exit_at_once(end.code)
+        before(kind, error, trace)
 
     sys.excepthook = hook
-
-
-def exit_at_once(code: int) -> None:
-    """Ends the process without Python's exit handlers, where a library may wait for the lost rank, and without taking Python
-    down, which takes PyTorch a second or more."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    libc.exit(code)
 
 
 def share_free_port(job: Job, name: str, deadline: float) -> int:
