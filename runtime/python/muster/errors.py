@@ -2,6 +2,7 @@
 """The exceptions of the package."""
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Callable
 
@@ -60,3 +61,10 @@ def check(status: int) -> None:
     """Raises the error of a call that has failed."""
     if status != 0:
         raise last_error(status)
+
+
+def report(error: Error) -> None:
+    """Prints the error's line, unless another rank does."""
+    if not error.reported_elsewhere:
+        # torch.distributed replaces sys.stderr around sys.excepthook, and SystemExit drops what it kept.
+        print(f"{sys.argv[0] or 'python'}: {error}", file=sys.__stderr__ or sys.stderr, flush=True)

@@ -12,7 +12,7 @@ from typing import Callable
 from . import errors
 from . import library as c
 from .communicator import Communicator, in_use
-from .errors import Error, LostRank, check, usage
+from .errors import Error, LostRank, check, report, usage
 from .library import library
 from .store import Store
 
@@ -52,9 +52,7 @@ def end_on_uncaught_errors() -> None:
             job.abort()
         if not isinstance(error, Error):
             return before(kind, error, trace)
-        if not error.reported_elsewhere:
-            # torch.distributed replaces sys.stderr around this function, and SystemExit drops what it kept.
-            print(f"{sys.argv[0] or 'python'}: {error}", file=sys.__stderr__ or sys.stderr, flush=True)
+        report(error)
         raise SystemExit(error.exit_code)
 
     sys.excepthook = hook
@@ -63,7 +61,13 @@ def end_on_uncaught_errors() -> None:
 @atexit.register
 def leave_open_jobs() -> None:
     for job in list(open_jobs):
-        job.leave()
+        if job.has_lost_ranks:  # the program knows
+            job.abort()
+            continue
+        try:
+            job.leave()
+        except Error as error:
+            report(error)
 
 
 def join(*, deadline: float = 60, operation_timeout: float = 600, heartbeat_timeout: float = 10, device: str = "auto",
@@ -114,6 +118,7 @@ class Job:
     local_size = property(lambda self: library.muster_local_size(self._handle))
     host_index = property(lambda self: library.muster_host_index(self._handle))
     host_count = property(lambda self: library.muster_host_count(self._handle))
+    has_lost_ranks = property(lambda self: bool(self._lost), doc="Whether a call has raised RankLost since join() or shrink().")
     on_gpu = property(lambda self: library.muster_on_gpu(self._handle) == 1, doc="Whether world() works on GPU memory.")
     bootstrap = property(lambda self: library.muster_bootstrap(self._handle).decode(), doc='"pmix", "slurm", "address" or "alone".')
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-import sys
+import os
 import time
 from datetime import timedelta
 from typing import Iterator, Sequence
@@ -12,12 +12,11 @@ from urllib.parse import parse_qs, urlparse
 
 import torch.distributed as dist
 
-from .errors import DeadlineExceeded, Error, usage
-from .job import Job, join, open_jobs
+from .errors import usage
+from .job import Job
+from .watch import share_free_port, watch
 
-CAUSE_SECONDS = 2  # from an error of a communication library to the job's failure that caused it
 kept: list[Store] = []  # c10d refers to a store's C++ object only, which needs the Python object
-watched: list[Job] = []
 groups = itertools.count()
 
 
@@ -80,36 +79,17 @@ class Store(dist.Store):
     deleteKey, getNumKeys = delete_key, num_keys  # the names by which c10d's C++ calls them
 
 
-def watch(**options) -> Job:
-    """Joins the job, with muster.join()'s options, unless the program has done so. From then on this process ends at most two
-    seconds after the control plane knows that a rank is lost, stopped or cut off, also while it hangs in a collective of
-    torch.distributed: with exit code 75, and one line of one rank. All ranks call it, before or after
-    init_process_group(). Returns the job.
-
-    An uncaught RuntimeError, for example gloo's "Connection closed by peer", is replaced by the loss that caused it.
+def set_environment(deadline: float = 60, **options) -> Job:
+    """For Lightning, accelerate and other programs that read torchrun's variables: joins the job as watch() does, and sets RANK,
+    WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and MASTER_PORT where they are not set. All ranks call it,
+    once, before these libraries start. Returns the job.
     """
-    job = next(iter(open_jobs)) if open_jobs else join(**options)
-    if job not in watched:
-        watched.append(job)
-        replace_uncaught_errors(job)
+    job = watch(deadline=deadline, **options)
+    found = {"RANK": job.rank, "WORLD_SIZE": job.size, "LOCAL_RANK": job.local_rank, "LOCAL_WORLD_SIZE": job.local_size,
+             "NODE_RANK": job.host_index, "MASTER_ADDR": job.roster[0].address, "MASTER_PORT": share_free_port(job, "muster.torch", deadline)}
+    for name, value in found.items():
+        os.environ.setdefault(name, str(value))
     return job
-
-
-def replace_uncaught_errors(job: Job) -> None:
-    """An error of a communication library that ends this process comes from the loss of a rank, if one follows."""
-    before = sys.excepthook
-
-    def hook(kind, error, trace) -> None:
-        if job in open_jobs and isinstance(error, RuntimeError) and not isinstance(error, Error):
-            try:
-                job.store.get("muster.torch: no rank puts this", CAUSE_SECONDS)
-            except DeadlineExceeded:
-                pass
-            except Error as cause:
-                kind, error, trace = type(cause), cause, None
-        before(kind, error, trace)
-
-    sys.excepthook = hook
 
 
 def rendezvous(url: str, timeout: timedelta = timedelta(seconds=60), **_) -> Iterator[tuple[dist.Store, int, int]]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lost_rank.py continue|end|own|compute|wait RANK: this rank is lost while all reduce. The others go on without it, or do not catch the error;
-or the rank raises an exception of its own; or the others call nothing of Muster, or wait for a value in the store."""
+"""lost_rank.py continue|end|catch|own|compute|wait RANK: this rank is lost while all reduce. The others go on without it, or do not catch the
+error, or catch it and end; or the rank raises an exception of its own; or the others call nothing of Muster, or wait for a value in the store."""
 import array
 import os
 import signal
@@ -35,6 +35,8 @@ except muster.RankLost as error:
         raise
     assert error.ranks == [muster.LostRank(lost, host)] and f"rank {lost} (host {host}" in str(error), (error, error.ranks)
     assert saved == [(error.ranks, str(error))], saved
+    if case == "catch":
+        sys.exit(9)
     if case != "continue":
         raise
     job.shrink()
