@@ -43,10 +43,10 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
           .shard_optimizer = options.shard_optimizer,
           .real_bytes = options.dtype == "bf16" ? sizeof(bfloat16) : sizeof(float),
           .on_device = on_device,
-          .update_after_reduction = options.elastic > 0,
           .micro_batch = options.micro_batch,
           .label_smoothing = options.label_smoothing,
-          .sync_batch_norm = options.sync_batch_norm};
+          .sync_batch_norm = options.sync_batch_norm,
+          .update_after_reduction = options.elastic > 0};
 }
 
 pipeline::Settings pipeline_settings(const Options& options) {

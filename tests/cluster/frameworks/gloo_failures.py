@@ -23,7 +23,6 @@ CASES = {  # its exit code, what the line says, and the seconds until the others
     "killed in training": (-9, KILLED, 0),
     "stopped": (-9, "rank 1 .*is stopped", HEARTBEAT),
     "raises an exception": (1, "ValueError: on purpose", 0),
-    "exits 0 early": (0, r"missing after \d+ s", DEADLINE),
     "leaves without destroy": (0, None, 0),
 }
 

@@ -39,9 +39,6 @@ class Replica : public Strategy {
     std::size_t real_bytes = sizeof(float);
     /// The tensors are in a device's memory and are reduced there.
     bool on_device = false;
-    /// For a device: a step is updated once this rank knows that it is reduced, and the host waits for that,
-    /// so that the loss of a rank leaves the state after the last step. On the host this is always so.
-    bool update_after_reduction = false;
     /// Above 0, a rank computes at most so many samples at once, and adds the gradients of these
     /// micro-batches up. Without chunks only.
     int micro_batch = 0;
@@ -51,6 +48,9 @@ class Replica : public Strategy {
     bool sync_batch_norm = false;
     /// Samples from the first of a step to the first of the next; 0: `batch`.
     int sample_stride = 0;
+    /// For a device: a step is updated once this rank knows that it is reduced, and the host waits for that,
+    /// so that the loss of a rank leaves the state after the last step. On the host this is always so.
+    bool update_after_reduction = false;
   };
   /// Scalars that are reduced together with the gradients.
   static constexpr std::size_t extra_scalars = compute::reduced_scalar_count;
