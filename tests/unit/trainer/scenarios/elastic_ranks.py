@@ -29,7 +29,7 @@ DEADLINE = 200  # seconds that any run may take
 OPTIONS = ["--layers=1", "--warmup=3", "--no-mfu", "--no-tensorboard", "--deterministic", "--eval-every=10", "--log-every=0",
            "--elastic=2"]
 OPTIONS_ON = {"cpu": ["--device=cpu", "--threads=1", "--heads=2", "--width=16", "--context=12", "--batch=6"],
-              "cuda": ["--device=cuda", "--heads=1", "--width=64", "--context=8", "--batch=3"]}
+              "cuda": ["--device=cuda", "--heads=1", "--width=64", "--context=8", "--batch=4"]}
 # Ranks may share a GPU. In a folder that tests/gpu/run packed, both scripts are in one folder.
 AS_OWN_HOST = pathlib.Path(__file__).resolve().with_name("as_own_host")
 if not AS_OWN_HOST.exists():
