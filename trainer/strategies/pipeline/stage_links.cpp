@@ -114,14 +114,20 @@ void StageLinks::finish(PendingSend& sent) {
     sent.work.wait();
 }
 
+// On host memory the link carries the word behind its earlier messages, so that this rank waits for their
+// thread and does not poll beside it: on a core that ranks share, that starved the other rank.
 void StageLinks::send_is_next(bool is_next) {
   std::uint8_t word = is_next ? 1 : 0;
+  if (compute_.stream() == nullptr) return output_.pair->send(std::span(&word, 1), 1);
   pipeline_.send(word, (pipeline_.rank() + 1) % pipeline_.size());
 }
 
 bool StageLinks::receive_is_next() {
   std::uint8_t word = 0;
-  pipeline_.recv(word, (pipeline_.rank() + pipeline_.size() - 1) % pipeline_.size());
+  if (compute_.stream() == nullptr)
+    input_.pair->recv(std::span(&word, 1), 0);
+  else
+    pipeline_.recv(word, (pipeline_.rank() + pipeline_.size() - 1) % pipeline_.size());
   return word != 0;
 }
 
