@@ -3,6 +3,7 @@
 // torch_gradients.py wrote the expected values.
 #include <array>
 #include <cmath>
+#include <deque>
 
 #include "catch.hpp"
 #include "optimizer/optimizer.hpp"
