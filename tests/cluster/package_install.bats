@@ -248,7 +248,7 @@ lacks() {
   [[ "$output" == *"libmuster.so.0 => /"*"lib/"* && "$output" != *"not found"* && "$output" != *"$MUSTER_BUILD"* ]]
   mkdir "$BATS_TEST_TMPDIR/out"
   PATH=/usr/bin:/bin run lab exec sbatch --wait --output="$BATS_TEST_TMPDIR/out/job.log" /usr/share/muster/sbatch/train.sbatch \
-    --layers 1 --heads 2 --width 32 --context 32 --batch 8 --steps 3 --output "$BATS_TEST_TMPDIR/out"
+    --device cpu --layers 1 --heads 2 --width 32 --context 32 --batch 8 --steps 3 --output "$BATS_TEST_TMPDIR/out"
   cat "$BATS_TEST_TMPDIR/out/job.log"
   [ "$status" = 0 ] || { echo "$output"; false; }
   [ -s "$BATS_TEST_TMPDIR/out/checkpoints/step-00000003/tensors.safetensors" ]

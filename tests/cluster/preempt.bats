@@ -20,7 +20,7 @@ PROGRAM
 }
 
 setup_file() {
-  export PATH=$MUSTER_BUILD/bin:$PATH RUNS=$BATS_FILE_TMPDIR/runs
+  export PATH=$MUSTER_BUILD/bin:$PATH RUNS=$BATS_FILE_TMPDIR/runs MUSTER_TRAIN_DEVICE=cpu
   mkdir "$RUNS"
   # Slurm's default, because the first step may take longer than the lab's 2 s.
   lab_up --nodes 2 --gpus 8 --cpus 32 --plugin "$(plugin)" --etc <(echo KillWait=30)

@@ -21,7 +21,7 @@ folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
 @test "sbatch/train.sbatch runs as it is, from sbatch to the checkpoint" {
   out=$(folder)
   # shellcheck disable=SC2086
-  run lab exec sbatch --wait --muster=report --output="$out/job.log" sbatch/train.sbatch $small --output "$out"
+  run lab exec sbatch --wait --muster=report --output="$out/job.log" sbatch/train.sbatch --device=cpu $small --output "$out"
   cat "$out/job.log"
   [ "$status" = 0 ]
   grep -q '^n\[0-1\]: 2 nodes alike, ranks 0-3' "$out/job.log"

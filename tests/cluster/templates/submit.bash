@@ -4,7 +4,8 @@
 # small_runs: makes runs of muster-train small, by environment variables.
 small_runs() {
   export PATH=$MUSTER_BUILD/bin:$PATH OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  export MUSTER_TRAIN_LAYERS=1 MUSTER_TRAIN_HEADS=2 MUSTER_TRAIN_WIDTH=32 MUSTER_TRAIN_CONTEXT=32 MUSTER_TRAIN_BATCH=8 MUSTER_TRAIN_STEPS=6
+  # The lab's GPUs are device files without a driver.
+  export MUSTER_TRAIN_DEVICE=cpu MUSTER_TRAIN_LAYERS=1 MUSTER_TRAIN_HEADS=2 MUSTER_TRAIN_WIDTH=32 MUSTER_TRAIN_CONTEXT=32 MUSTER_TRAIN_BATCH=8 MUSTER_TRAIN_STEPS=6
 }
 # submit NAME [SBATCH-OPTIONS… --] [ARGUMENTS…]: submits the template in its own folder, with its log in
 # job.log; sets $job to its id.

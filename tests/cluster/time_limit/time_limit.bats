@@ -7,7 +7,7 @@ load ../setup
 load ../preemption
 
 setup_file() {
-  export PATH=$MUSTER_BUILD/bin:$PATH RUNS=$BATS_FILE_TMPDIR/runs checkpoint_every=0 steps=500
+  export PATH=$MUSTER_BUILD/bin:$PATH RUNS=$BATS_FILE_TMPDIR/runs MUSTER_TRAIN_DEVICE=cpu checkpoint_every=0 steps=500
   mkdir "$RUNS"
   lab_up --nodes 2 --gpus 4 --cpus 32 --plugin "$(plugin)"
   submit pace
