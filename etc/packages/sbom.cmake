@@ -38,7 +38,8 @@ function(muster_version_of result file prefix)
   string(REGEX REPLACE "^[.]" "" version "${version}")
   set(${result} "${version}" PARENT_SCOPE)
 endfunction()
-muster_version_of(toml_version ${TOMLPLUSPLUS_INCLUDE_DIR}/toml++/impl/version.h TOML_LIB)
+file(GLOB toml_file ${TOMLPLUSPLUS_INCLUDE_DIR}/toml++/impl/version.h*)  # .hpp from 3.4 on
+muster_version_of(toml_version "${toml_file}" TOML_LIB)
 file(STRINGS ${ASIO_INCLUDE_DIR}/asio/version.hpp asio_line REGEX "// [0-9]+[.][0-9]+[.][0-9]+$")
 string(REGEX MATCH "[0-9]+[.][0-9]+[.][0-9]+$" asio_version "${asio_line}")
 
