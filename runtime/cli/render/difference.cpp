@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <system_error>
 
 #include "file/descriptor.hpp"
@@ -49,6 +50,8 @@ pid_t start_diff(const std::string& file, int input) {
 
 int print_difference(const std::string& file, const std::string& text) {
   if (access(file.c_str(), R_OK) != 0) throw DescriptionError(file + ": " + std::strerror(errno));
+  // diff would wait for a pipe's writer.
+  if (!std::filesystem::is_regular_file(file)) throw DescriptionError(file + ": it is not a regular file");
   const auto input = nameless_file(text);
   const pid_t process = start_diff(file, input.number());
   int status = 0;

@@ -34,7 +34,6 @@ class NcclComm {
     wait_until_ready(*slot, result, deadline);
   }
   ncclComm_t get() const noexcept { return comm_; }
-  bool is_open() const noexcept { return comm_ != nullptr; }
   /// @throws Error(ErrorCode::usage) when the communicator has ended.
   void require_open() const;
   /// Held during each call of the communicator. The watchdog and abort() leave it alone meanwhile.

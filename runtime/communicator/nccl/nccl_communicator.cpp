@@ -8,7 +8,6 @@
 #include "communicator/nccl/nccl_stream.hpp"
 #include "communicator/nccl/nccl_work.hpp"
 #include "communicator/premul_scalar.hpp"
-#include "log.hpp"
 #include "telemetry/phase.hpp"
 
 namespace muster::detail {
