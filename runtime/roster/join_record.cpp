@@ -6,11 +6,18 @@
 #include <algorithm>
 
 #include "cbor.hpp"
+#include "muster/version.hpp"
 
 namespace muster::bootstrap {
 namespace {
 
 using nlohmann::json;
+
+std::string_view major_minor(std::string_view version) {
+  auto const first = version.find('.');
+  if (first == version.npos) return version;
+  return version.substr(0, version.find('.', first + 1));
+}
 
 // These texts are printed on a terminal: no control characters, no endless lines.
 void check_text(const std::string& text, const char* name) {
@@ -20,113 +27,128 @@ void check_text(const std::string& text, const char* name) {
     throw Error(ErrorCode::system, fmt::format("a rank's hello has an unusable '{}'", name));
 }
 
-std::string checked_text(const json& object, const char* name) {
-  auto text = object.at(name).get<std::string>();
-  check_text(text, name);
-  return text;
-}
+// Reads the values of an array in order: `name` is for the error.
+class FieldReader {
+ public:
+  explicit FieldReader(const json& values) : values_(values) {}
 
-int checked_int(const json& object, const char* name, int low, int high) {
-  auto const& value = object.at(name);
-  if (!value.is_number_integer() || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high) {
-    throw Error(ErrorCode::system, fmt::format("a rank's hello has an unusable '{}'", name));
+  const json& next() { return values_.at(next_++); }
+  bool flag() { return next().get<bool>(); }
+  std::string text(const char* name) {
+    auto text = next().get<std::string>();
+    check_text(text, name);
+    return text;
   }
-  return value.get<int>();
-}
+  int integer(const char* name, int low, int high) {
+    auto const& value = next();
+    if (!value.is_number_integer() || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high)
+      throw Error(ErrorCode::system, fmt::format("a rank's hello has an unusable '{}'", name));
+    return value.get<int>();
+  }
+  std::size_t size() const { return values_.size(); }
+  std::uint16_t port(const char* name) { return static_cast<std::uint16_t>(integer(name, 0, 65535)); }
+
+ private:
+  const json& values_;
+  std::size_t next_ = 0;
+};
 
 json encode_inventory(const HostInventory& inventory) {
   json interfaces = json::array();
   for (const auto& one : inventory.interfaces)
-    interfaces.push_back({{"name", one.name}, {"address", one.address}, {"prefix", one.prefix}});
+    interfaces.push_back(json::array({one.name, one.address, one.prefix}));
   json adapters = json::array();
   for (const auto& one : inventory.adapters)
-    adapters.push_back({{"name", one.name},
-                        {"port", one.port},
-                        {"up", one.up},
-                        {"link", one.link_layer},
-                        {"subnet", one.subnet}});
+    adapters.push_back(json::array({one.name, one.port, one.up, one.link_layer, one.subnet}));
   const Fabric& fabric = inventory.fabric;
-  json const nvlink{{"state", static_cast<int>(fabric.state)},
-                    {"status", fabric.status},
-                    {"cluster", fabric.cluster},
-                    {"clique", fabric.clique},
-                    {"ailment", fabric.health_issues}};
-  return {
-      {"lenient", inventory.warn_only},  {"nccl", inventory.nccl},         {"driver", inventory.driver},
-      {"gpus", inventory.gpus_openable}, {"first", inventory.local_first}, {"variables", inventory.variables},
-      {"interfaces", interfaces},        {"adapters", adapters},           {"fabric", nvlink},
-      {"imex", inventory.imex_channels}};
+  return json::array({inventory.warn_only, inventory.nccl, inventory.driver, inventory.gpus_openable,
+                      inventory.local_first, inventory.variables, std::move(interfaces), std::move(adapters),
+                      json::array({static_cast<int>(fabric.state), fabric.status, fabric.cluster,
+                                   fabric.clique, fabric.health_issues}),
+                      inventory.imex_channels});
 }
 
-Fabric decode_fabric(const json& object) {
+Fabric decode_fabric(FieldReader fields) {
   Fabric fabric;
   fabric.state =
-      static_cast<Fabric::State>(checked_int(object, "state", 0, static_cast<int>(Fabric::State::completed)));
-  fabric.status = checked_int(object, "status", INT32_MIN, INT32_MAX);
-  fabric.cluster = checked_text(object, "cluster");
-  fabric.clique = checked_int(object, "clique", 0, INT32_MAX);
-  fabric.health_issues = checked_text(object, "ailment");
+      static_cast<Fabric::State>(fields.integer("state", 0, static_cast<int>(Fabric::State::completed)));
+  fabric.status = fields.integer("status", INT32_MIN, INT32_MAX);
+  fabric.cluster = fields.text("cluster");
+  fabric.clique = fields.integer("clique", 0, INT32_MAX);
+  fabric.health_issues = fields.text("health_issues");
   return fabric;
 }
 
-HostInventory decode_inventory(const json& object) {
-  HostInventory inventory;
-  inventory.warn_only = object.at("lenient").get<bool>();
-  inventory.nccl = object.at("nccl").get<bool>();
-  inventory.driver = checked_text(object, "driver");
-  inventory.gpus_openable = checked_int(object, "gpus", -1, 65536);
-  inventory.local_first = object.at("first").get<bool>();
-  auto const& variables = object.at("variables");
-  for (const auto& [name, value] : variables.items()) {
+std::map<std::string, std::string> decode_variables(const json& object) {
+  std::map<std::string, std::string> variables;
+  for (const auto& [name, value] : object.items()) {
+    auto text = value.get<std::string>();
     check_text(name, "variables");
-    inventory.variables.emplace(name, checked_text(variables, name.c_str()));
+    check_text(text, name.c_str());
+    variables.emplace(name, std::move(text));
   }
-  for (const auto& one : object.at("interfaces"))
-    inventory.interfaces.push_back(
-        {checked_text(one, "name"), checked_text(one, "address"), checked_int(one, "prefix", 0, 128)});
-  for (const auto& one : object.at("adapters"))
-    inventory.adapters.push_back({checked_text(one, "name"), checked_int(one, "port", 0, 65535),
-                                  one.at("up").get<bool>(), checked_text(one, "link"),
-                                  checked_text(one, "subnet")});
-  inventory.fabric = decode_fabric(object.at("fabric"));
-  const auto& channels = object.at("imex");
-  for (const auto& one : channels) {
-    if (!one.is_number_integer() || one.get<std::int64_t>() < 0 || one.get<std::int64_t>() > INT32_MAX)
-      throw Error(ErrorCode::system, "a rank's hello has an unusable 'imex'");
-    inventory.imex_channels.push_back(one.get<int>());
+  return variables;
+}
+
+HostInventory decode_inventory(FieldReader fields) {
+  HostInventory inventory;
+  inventory.warn_only = fields.flag();
+  inventory.nccl = fields.flag();
+  inventory.driver = fields.text("driver");
+  inventory.gpus_openable = fields.integer("gpus_openable", -1, 65536);
+  inventory.local_first = fields.flag();
+  inventory.variables = decode_variables(fields.next());
+  for (const auto& values : fields.next()) {
+    FieldReader one(values);
+    auto name = one.text("interface"), address = one.text("address");
+    inventory.interfaces.push_back({std::move(name), std::move(address), one.integer("prefix", 0, 128)});
   }
+  for (const auto& values : fields.next()) {
+    FieldReader one(values);
+    RdmaPort adapter;
+    adapter.name = one.text("adapter");
+    adapter.port = one.integer("port", 0, 65535);
+    adapter.up = one.flag();
+    adapter.link_layer = one.text("link_layer");
+    adapter.subnet = one.text("subnet");
+    inventory.adapters.push_back(std::move(adapter));
+  }
+  inventory.fabric = decode_fabric(FieldReader(fields.next()));
+  FieldReader channels(fields.next());
+  for (std::size_t left = channels.size(); left > 0; --left)
+    inventory.imex_channels.push_back(channels.integer("imex_channels", 0, INT32_MAX));
   return inventory;
 }
 
 }  // namespace
 
+// An array without names: each rank decodes the records of all ranks.
 std::vector<std::uint8_t> encode_record(const JoinRecord& record) {
   const Hello& hello = record.hello;
-  json const object{{"rank", hello.rank},
-                    {"host", hello.host},
-                    {"boot_id", hello.boot_id},
-                    {"address", hello.address},
-                    {"pid", hello.pid},
-                    {"gpu", hello.gpu},
-                    {"gpu_uuid", hello.gpu_uuid},
-                    {"cpus", hello.cpus},
-                    {"muster_version", hello.muster_version},
-                    {"plugin_version", hello.plugin_version},
-                    {"nccl_version", hello.nccl_version},
-                    {"on_gpu", record.on_gpu},
-                    {"gathers_telemetry", record.gathers_telemetry},
-                    {"timeline", record.timeline},
-                    {"error", record.error},
-                    {"error_code", static_cast<int>(record.error_code)},
-                    {"inventory", encode_inventory(record.inventory)},
-                    {"network", record.network},
-                    {"addresses", record.addresses},
-                    {"port", record.port},
-                    {"recovery_port", record.recovery_port},
-                    {"key", json::binary(record.key)},
-                    {"report_port", record.report_port},
-                    {"report_key", json::binary(record.report_key)}};
-  auto bytes = write_cbor(object);
+  auto bytes = write_cbor(json::array({version,
+                                       hello.rank,
+                                       hello.host,
+                                       hello.gpu,
+                                       hello.boot_id,
+                                       hello.address,
+                                       hello.pid,
+                                       hello.gpu_uuid,
+                                       hello.cpus,
+                                       hello.plugin_version,
+                                       hello.nccl_version,
+                                       record.on_gpu,
+                                       record.gathers_telemetry,
+                                       record.timeline,
+                                       record.error,
+                                       static_cast<int>(record.error_code),
+                                       json::binary(record.key),
+                                       encode_inventory(record.inventory),
+                                       record.network,
+                                       record.addresses,
+                                       record.port,
+                                       record.recovery_port,
+                                       record.report_port,
+                                       json::binary(record.report_key)}));
   if (bytes.size() > max_record_bytes) {
     throw Error(ErrorCode::system, fmt::format("this rank's hello is {} bytes long, over the limit of {}",
                                                bytes.size(), max_record_bytes));
@@ -137,40 +159,44 @@ std::vector<std::uint8_t> encode_record(const JoinRecord& record) {
 JoinRecord decode_record(std::span<const std::uint8_t> bytes) {
   if (bytes.size() > max_record_bytes)
     throw Error(ErrorCode::system, "a rank's hello is over the length limit");
-  json const object = read_cbor(bytes, "a rank's hello");
+  json const values = read_cbor(bytes, "a rank's hello");
   JoinRecord record;
   try {
+    FieldReader fields(values);
     Hello& hello = record.hello;
-    hello.rank = checked_int(object, "rank", 0, INT32_MAX);
-    hello.host = checked_text(object, "host");
-    hello.boot_id = checked_text(object, "boot_id");
-    hello.address = checked_text(object, "address");
-    hello.pid = checked_int(object, "pid", 0, INT32_MAX);
-    hello.gpu = checked_text(object, "gpu");
-    hello.gpu_uuid = checked_text(object, "gpu_uuid");
-    hello.cpus = checked_text(object, "cpus");
-    hello.muster_version = checked_text(object, "muster_version");
-    hello.plugin_version = checked_text(object, "plugin_version");
-    hello.nccl_version = checked_text(object, "nccl_version");
-    record.on_gpu = object.at("on_gpu").get<bool>();
-    record.gathers_telemetry = object.at("gathers_telemetry").get<bool>();
-    record.timeline = object.at("timeline").get<bool>();
-    record.error = checked_text(object, "error");
+    hello.muster_version = fields.text("muster_version");
+    hello.rank = fields.integer("rank", 0, INT32_MAX);
+    hello.host = fields.text("host");
+    hello.gpu = fields.text("gpu");
+    if (!is_same_release(hello.muster_version, version)) return record;  // check_roster() names both
+    hello.boot_id = fields.text("boot_id");
+    hello.address = fields.text("address");
+    hello.pid = fields.integer("pid", 0, INT32_MAX);
+    hello.gpu_uuid = fields.text("gpu_uuid");
+    hello.cpus = fields.text("cpus");
+    hello.plugin_version = fields.text("plugin_version");
+    hello.nccl_version = fields.text("nccl_version");
+    record.on_gpu = fields.flag();
+    record.gathers_telemetry = fields.flag();
+    record.timeline = fields.flag();
+    record.error = fields.text("error");
     record.error_code =
-        static_cast<ErrorCode>(checked_int(object, "error_code", 0, static_cast<int>(ErrorCode::system)));
-    record.inventory = decode_inventory(object.at("inventory"));
-    record.network = checked_text(object, "network");
-    record.addresses = object.at("addresses").get<std::vector<std::string>>();
-    record.port = static_cast<std::uint16_t>(checked_int(object, "port", 0, 65535));
-    record.recovery_port = static_cast<std::uint16_t>(checked_int(object, "recovery_port", 0, 65535));
-    record.key = object.at("key").get_binary();
-    record.report_port = static_cast<std::uint16_t>(checked_int(object, "report_port", 0, 65535));
-    record.report_key = object.at("report_key").get_binary();
+        static_cast<ErrorCode>(fields.integer("error_code", 0, static_cast<int>(ErrorCode::system)));
+    record.key = fields.next().get_binary();
+    record.inventory = decode_inventory(FieldReader(fields.next()));
+    record.network = fields.text("network");
+    record.addresses = fields.next().get<std::vector<std::string>>();
+    record.port = fields.port("port");
+    record.recovery_port = fields.port("recovery_port");
+    record.report_port = fields.port("report_port");
+    record.report_key = fields.next().get_binary();
   } catch (const json::exception&) {
     throw Error(ErrorCode::system, "a rank's hello lacks a field or has one of another type");
   }
   return record;
 }
+
+bool is_same_release(const std::string& a, const std::string& b) { return major_minor(a) == major_minor(b); }
 
 std::vector<Hello> make_roster(const std::vector<JoinRecord>& records) {
   std::vector<Hello> roster;

@@ -34,11 +34,15 @@ struct JoinRecord {
   std::vector<std::uint8_t> report_key;  ///< of the ProcessReportServer
 };
 
+/// Builds with the same major and minor version read each other's records.
+bool is_same_release(const std::string& a, const std::string& b);
+
 /// CBOR (RFC 8949).
 /// @throws Error(ErrorCode::system) when it would exceed max_record_bytes.
 std::vector<std::uint8_t> encode_record(const JoinRecord& record);
 
-/// Needs at most a few times the input's size in memory.
+/// Needs at most a few times the input's size in memory. From another release (is_same_release()) only
+/// version, rank, host and GPU.
 /// @throws Error(ErrorCode::system) for input that encode_record() cannot have written.
 JoinRecord decode_record(std::span<const std::uint8_t> bytes);
 

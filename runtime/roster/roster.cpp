@@ -13,24 +13,17 @@
 namespace muster::bootstrap {
 namespace {
 
-std::string major_minor(const std::string& version) {
-  auto const first = version.find('.');
-  if (first == std::string::npos) return version;
-  return version.substr(0, version.find('.', first + 1));
-}
-
 void check_versions(const std::vector<JoinRecord>& records) {
   const Hello& zero = records.front().hello;
   for (const auto& record : records) {
     const Hello& hello = record.hello;
-    if (major_minor(hello.muster_version) != major_minor(zero.muster_version)) {
+    if (!is_same_release(hello.muster_version, zero.muster_version)) {
       throw Error(
           ErrorCode::environment,
           fmt::format("{} runs libmuster {} but {} runs {}: install the same version on every node",
                       describe_rank(hello), hello.muster_version, describe_rank(zero), zero.muster_version));
     }
-    if (!hello.plugin_version.empty() &&
-        major_minor(hello.plugin_version) != major_minor(hello.muster_version)) {
+    if (!hello.plugin_version.empty() && !is_same_release(hello.plugin_version, hello.muster_version)) {
       throw Error(
           ErrorCode::environment,
           fmt::format(

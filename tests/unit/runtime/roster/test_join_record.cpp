@@ -7,6 +7,7 @@
 #include "launcher/local_hello.hpp"
 #include "muster/version.hpp"
 #include "roster/join_record.hpp"
+#include "roster/roster.hpp"
 
 using namespace muster;
 using bootstrap::JoinRecord;
@@ -114,18 +115,33 @@ TEST_CASE("when input is deeply nested, announces huge lengths or is long, memor
 }
 
 TEST_CASE("when a hello has wrong types, ranges or control characters, it is refused") {
-  auto const change = [](const char* field, const nlohmann::json& value) {
-    auto object = read_cbor(bootstrap::encode_record(full_record()), "test");
-    object[field] = value;
-    return write_cbor(object);
+  enum Field { rank = 1, host = 2, gpu = 3, error_code = 15, key = 16, addresses = 19, port = 20 };
+  auto const change = [](Field field, const nlohmann::json& value) {
+    auto values = read_cbor(bootstrap::encode_record(full_record()), "test");
+    values.at(field) = value;
+    return write_cbor(values);
   };
-  REQUIRE_NOTHROW(bootstrap::decode_record(change("rank", 3)));
+  CHECK(bootstrap::decode_record(change(rank, 3)).hello.rank == 3);
+  CHECK(bootstrap::decode_record(change(port, 3)).port == 3);
   for (const auto& bytes :
-       {change("rank", -1), change("rank", "1"), change("rank", 1e3), change("port", 65536),
-        change("host", 5), change("host", "a\nb"), change("gpu", "\x1b[31m"), change("error_code", 99),
-        change("key", "text"), change("addresses", {1, 2}), change("host", std::string(5000, 'a'))}) {
+       {change(rank, -1), change(rank, "1"), change(rank, 1e3), change(port, 65536), change(host, 5),
+        change(host, "a\nb"), change(gpu, "\x1b[31m"), change(error_code, 99), change(key, "text"),
+        change(addresses, {1, 2}), change(host, std::string(5000, 'a'))}) {
     REQUIRE_THROWS_AS(bootstrap::decode_record(bytes), Error);
   }
+}
+
+TEST_CASE("a hello of another release is read as far as the check of versions needs it") {
+  std::vector<JoinRecord> records{
+      full_record(),
+      bootstrap::decode_record(write_cbor({"99.1.2", 4, "far", "0000:3b:00.0", "unknown", 3}))};
+  CHECK(records[1].hello.rank == 4);
+  CHECK(records[1].hello.boot_id.empty());
+  records[0].error.clear();
+  REQUIRE_THROWS_WITH(
+      bootstrap::check_roster(records),
+      Catch::Contains("rank 4 (host far, GPU 0000:3b:00.0) runs libmuster 99.1.2 but rank 17"));
+  REQUIRE_THROWS_AS(bootstrap::decode_record(write_cbor({version, 4, "far", "", "unknown", 3})), Error);
 }
 
 TEST_CASE("the CPUs of a process's own hello are a list of CPUs") {
