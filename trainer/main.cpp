@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sysexits.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -6,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <new>
 #include <string_view>
 
 #include "config/options.hpp"
@@ -132,6 +134,9 @@ int main(int argc, char** argv) {
     if (command == "scaling") return muster::scaling_command(argc - 1, argv + 1);
     if (command == "tokenize") return muster::tokenize_command(argc - 1, argv + 1);
     return train_command(argc, argv);
+  } catch (const std::bad_alloc&) {
+    muster::print_error("out of memory: use a smaller model, --batch or --context");
+    return EX_OSERR;
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const muster::Error*>(&error);
     if (known == nullptr || !known->reported_elsewhere()) muster::print_error(error.what());

@@ -35,6 +35,8 @@ class SleepingStage final : public StageModel {
   std::span<std::byte> gradient(int slot) override { return part(slot, 2); }
   void forward(int) override { sleep(forward_seconds); }
   void backward(int, float, const Model::Ready&) override { sleep(2 * forward_seconds); }
+  void backward_input(int, int, float, const Model::Ready&) override { sleep(forward_seconds); }
+  void backward_weight(int, int, const Model::Ready&) override { sleep(forward_seconds); }
   void begin_validation(int, int, bool) override {}
   bool next_held_out(int) override { return false; }
   void load_held_out(int) override {}
@@ -62,6 +64,12 @@ Plan make_sleeping_plan(const ScheduleShape& shape, int rank) {
   return plan;
 }
 
+void run_backward(StageModel& model, OperationKind kind, int slot) {
+  if (kind == OperationKind::backward) model.backward(slot, 1, {});
+  if (kind == OperationKind::backward_input) model.backward_input(slot, 0, 1, {});
+  if (kind == OperationKind::backward_weight) model.backward_weight(slot, 0, {});
+}
+
 /// The mean idle share of steps after the first one, over all ranks.
 double measure(const Communicator& world, const ScheduleShape& shape) {
   const Plan plan = make_sleeping_plan(shape, world.rank());
@@ -79,8 +87,10 @@ double measure(const Communicator& world, const ScheduleShape& shape) {
   double idle = 0;
   for (int step = 0; step <= steps; ++step) {
     all.barrier();
-    runner.run(
-        {[](int, int, int) {}, [&](int stage, int, int slot) { models[stage]->backward(slot, 1, {}); }});
+    runner.run({[](int, int, int) {},
+                [&](const Operation& operation, int slot) {
+                  run_backward(*models[operation.stage], operation.kind, slot);
+                }});
     links.wait_all_sent();
     double busy = 0, end = runner.timeline().back().end;
     for (const TimedOperation& timed : runner.timeline()) busy += timed.end - timed.begin;
@@ -103,10 +113,10 @@ int main(int argc, char** argv) {
     std::printf("%-18s %6s %13s %8s %10s %9s %9s\n", "schedule", "ranks", "micro-batches", "virtual",
                 "formula", "simulated", "measured");
   for (const int micro_batches : {ranks, 4 * ranks}) {
-    for (const ScheduleShape& shape :
-         {ScheduleShape{ScheduleKind::gpipe, ranks, micro_batches},
-          ScheduleShape{ScheduleKind::one_f_one_b, ranks, micro_batches},
-          ScheduleShape{ScheduleKind::interleaved_1f1b, ranks, micro_batches, 2}}) {
+    for (const ScheduleShape& shape : {ScheduleShape{ScheduleKind::gpipe, ranks, micro_batches},
+                                       ScheduleShape{ScheduleKind::one_f_one_b, ranks, micro_batches},
+                                       ScheduleShape{ScheduleKind::interleaved_1f1b, ranks, micro_batches, 2},
+                                       ScheduleShape{ScheduleKind::zero_bubble_h1, ranks, micro_batches}}) {
       const double measured = measure(world, shape);
       if (world.rank() != 0) continue;
       std::printf("%-18s %6d %13d %8d %9.2f%% %8.2f%% %8.2f%%\n", std::string(to_string(shape.kind)).c_str(),

@@ -128,6 +128,8 @@ class UpdateCompute {
 
   /// The last cross-entropy's sum over its rows. Waits.
   virtual double loss() { return loss_; }
+  /// loss() from now on, as it was after an earlier cross-entropy. For the host only.
+  void set_loss(double loss) { loss_ = loss; }
   /// While it is on, a cross-entropy adds to loss().
   void accumulate_loss(bool on) { accumulates_loss_ = on; }
   /// sum += x; with `first`, sum = x.

@@ -251,9 +251,10 @@ void add_pipeline_options(CLI::App& app, Options& o) {
              "--chunk")
       ->check(integer(0, 1 << 16));
   add_option(app, "--pipeline-schedule", o.pipeline_schedule,
-             "With pipeline: the order of forward and backward passes, named as in PyTorch: gpipe, 1f1b, or "
-             "interleaved-1f1b, which has several stages on each rank")
-      ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved-1f1b"}));
+             "With pipeline: the order of forward and backward passes, named as in PyTorch: gpipe, 1f1b, "
+             "interleaved-1f1b, which has several stages on each rank, or zb-h1, which computes weight "
+             "gradients while it would wait")
+      ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved-1f1b", "zb-h1"}));
   add_option(app, "--virtual-stages", o.virtual_stages,
              "With --pipeline-schedule=interleaved-1f1b: stages on each rank")
       ->check(integer(1, 1024));

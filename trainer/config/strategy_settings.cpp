@@ -77,6 +77,9 @@ void check_pipeline(const Options& o) {
                      " has a meaning with --strategy=pipeline and --pipeline-schedule=interleaved-1f1b only: "
                      "leave it out, or add these");
   refuse_ineffective(o, "balance", o.balance, unset.balance, is_pipeline, of_pipeline);
+  refuse_ineffective(o, "recompute", o.recompute, false, !is_pipeline || o.pipeline_schedule != "zb-h1",
+                     " contradicts --pipeline-schedule=zb-h1, which computes weight gradients from the kept "
+                     "activations: leave one of them out");
   refuse_ineffective(o, "micro-batches", o.micro_batches, unset.micro_batches, !o.deterministic,
                      " has no effect with --deterministic, where a micro-batch is a --chunk: leave it out");
   refuse_ineffective(o, "micro-batch", o.micro_batch, unset.micro_batch, !is_pipeline,

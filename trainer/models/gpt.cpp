@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/gpt.hpp"
 
+#include <algorithm>
+
 #include "models/linear.hpp"
 #include "models/rotary_table.hpp"
 #include "muster/error.hpp"
@@ -30,11 +32,9 @@ Gpt<Real>::Gpt(const GptConfig& config, const GptStage& stage, int max_batch, co
       padded_vocabulary_(compute.padded_classes(config.vocabulary)),
       recompute_(recompute),
       rotary_(rotary_table<Sum>(config, compute.memory())),
-      slots_(static_cast<std::size_t>(stage.micro_batches)) {
-  for (Slot& slot : slots_) slot.layers.resize(static_cast<std::size_t>(stage.layers.count()));
-  slot_ = &slots_.front();
+      memory_(config, stage, max_batch, padded_vocabulary_, recompute, compute.memory()),
+      slot_(&memory_.slots.front()) {
   find_tensors();
-  lay_out_activations();
 }
 
 template <typename Real>
@@ -50,7 +50,7 @@ auto Gpt<Real>::find_gradient(std::size_t place) -> Pair<Sum> {
 
 template <typename Real>
 void Gpt<Real>::find_tensors() {
-  for (Slot& slot : slots_) {
+  for (auto& slot : memory_.slots) {
     for (std::size_t i = 0; i < slot.layers.size(); ++i) {
       const auto weights = slot.layers[i].p.all();
       const auto gradients = slot.layers[i].d.all();
@@ -76,61 +76,8 @@ void Gpt<Real>::find_tensors() {
 }
 
 template <typename Real>
-void Gpt<Real>::lay_out_norm(NormResult& norm, Layout<Real>& layout, Layout<Sum>& statistics) {
-  layout.reserve(&norm.out, max_rows() * static_cast<std::size_t>(config_.width));
-  if (!llama_) statistics.reserve(&norm.mean, max_rows());
-  statistics.reserve(&norm.rstd, max_rows());
-}
-
-template <typename Real>
-void Gpt<Real>::lay_out_slot(Slot& slot, Layout<Real>& layout, Layout<Sum>& statistics) {
-  const std::size_t rows = max_rows(), width = static_cast<std::size_t>(config_.width);
-  for (Layer& l : slot.layers) {
-    layout.reserve(&l.input, rows * width);
-    // With recompute, they share the first layer's memory.
-    if (recompute_ && &l != &slots_.front().layers.front()) continue;
-    for (NormResult* norm : {&l.norm1, &l.norm2}) lay_out_norm(*norm, layout, statistics);
-    for (Real** p : {&l.attention, &l.middle}) layout.reserve(p, rows * width);
-    layout.reserve(&l.wide, rows * static_cast<std::size_t>(config_.expanded_width()));
-    layout.reserve(&l.hidden, rows * static_cast<std::size_t>(config_.mlp_width()));
-    layout.reserve(&l.qkv, rows * static_cast<std::size_t>(config_.qkv_width()));
-    statistics.reserve(&l.log_sum, rows * static_cast<std::size_t>(config_.heads));
-  }
-  if (places_.has_output()) lay_out_norm(slot.final_norm, layout, statistics);
-  for (Real** p : {&slot.residual, &slot.d_residual}) layout.reserve(p, rows * width);
-}
-
-template <typename Real>
-void Gpt<Real>::lay_out_activations() {
-  const std::size_t rows = max_rows(), width = static_cast<std::size_t>(config_.width);
-  Layout<Real> layout;
-  Layout<Sum> statistics;
-  for (Slot& slot : slots_) lay_out_slot(slot, layout, statistics);
-  for (Real** p : {&projection_, &d_norm_, &d_attention_}) layout.reserve(p, rows * width);
-  if (places_.has_output())
-    layout.reserve(&logits_, rows * static_cast<std::size_t>(padded_vocabulary_));
-  else
-    lay_out_norm(unused_norm_, layout, statistics);
-  layout.reserve(&d_wide_, rows * static_cast<std::size_t>(config_.expanded_width()));
-  if (llama_) layout.reserve(&d_hidden_, rows * static_cast<std::size_t>(config_.mlp_width()));
-  layout.reserve(&d_qkv_, rows * static_cast<std::size_t>(config_.qkv_width()));
-  activations_ = layout.allocate(compute_.memory());
-  statistics_ = statistics.allocate(compute_.memory());
-  if (!recompute_) return;
-  const Layer first = slots_.front().layers.front();
-  for (Slot& slot : slots_) {
-    for (Layer& l : slot.layers) {
-      Layer shared = first;
-      shared.p = l.p, shared.d = l.d, shared.input = l.input;
-      l = shared;
-    }
-  }
-}
-
-template <typename Real>
 std::size_t Gpt<Real>::bytes() const noexcept {
-  return tensors_.bytes() + activations_.size() * sizeof(Real) +
-         (statistics_.size() + rotary_.size()) * sizeof(Sum);
+  return tensors_.bytes() + memory_.bytes() + rotary_.size() * sizeof(Sum);
 }
 
 template <typename Real>
@@ -147,11 +94,11 @@ template <typename Real>
 void Gpt<Real>::norm_backward(const Real* x, const Pair<Real>& p, const NormResult& of, const Pair<Sum>& d,
                               int rows) {
   if (llama_) {
-    return llama_->rms_norm_backward(x, p.weight, of.rstd, d_norm_, slot_->d_residual, d.weight, rows,
+    return llama_->rms_norm_backward(x, p.weight, of.rstd, memory_.d_norm, slot_->d_residual, d.weight, rows,
                                      config_.width);
   }
-  compute_.layer_norm_backward(x, p.weight, of.mean, of.rstd, d_norm_, slot_->d_residual, d.weight, d.bias,
-                               rows, config_.width);
+  compute_.layer_norm_backward(x, p.weight, of.mean, of.rstd, memory_.d_norm, slot_->d_residual, d.weight,
+                               d.bias, rows, config_.width);
 }
 
 template <typename Real>
@@ -188,8 +135,8 @@ void Gpt<Real>::forward_inside(const Layer& l, int batch, int length) {
   linear(l.norm1.out, l.p.qkv, l.qkv, rows, width, config_.qkv_width());
   rotate(l.qkv, rows, length, false);
   compute_.attention(attention_shape(batch, length), l.qkv, l.attention, l.log_sum);
-  linear(l.attention, l.p.output, projection_, rows, width, width);
-  norm(l.input, projection_, l.middle, l.p.mlp_norm, l.norm2, rows);
+  linear(l.attention, l.p.output, memory_.projection, rows, width, width);
+  norm(l.input, memory_.projection, l.middle, l.p.mlp_norm, l.norm2, rows);
   expand(l, rows);
 }
 
@@ -199,11 +146,11 @@ void Gpt<Real>::forward_layer(const Layer& l, const Pair<Real>& next, const Norm
   const int rows = batch * length;
   forward_inside(l, batch, length);
   computed_ = &l;
-  linear(l.hidden, l.p.project, projection_, rows, config_.mlp_width(), config_.width);
+  linear(l.hidden, l.p.project, memory_.projection, rows, config_.mlp_width(), config_.width);
   // The next normalization (the next layer's first or the final one) also adds the MLP's output to the
   // residual stream.
   Real* sum = &l == &layers().back() ? slot_->residual : (&l + 1)->input;
-  norm(l.middle, projection_, sum, next, next_norm, rows);
+  norm(l.middle, memory_.projection, sum, next, next_norm, rows);
 }
 
 // The normalization was computed together with a sum before; it has the same bits, since it reads the rounded
@@ -224,7 +171,7 @@ void Gpt<Real>::embed(const Token* tokens, int batch, int length) {
 
 template <typename Real>
 void Gpt<Real>::forward(int slot, const Token* tokens, int batch, int length) {
-  slot_ = &slots_[static_cast<std::size_t>(slot)];
+  slot_ = &memory_.slot(slot);
   const Layer& first = layers().front();
   if (places_.has_embeddings()) embed(tokens, batch, length);
   norm(first.input, nullptr, nullptr, first.p.attention_norm, first.norm1, batch * length);
@@ -235,20 +182,20 @@ void Gpt<Real>::forward(int slot, const Token* tokens, int batch, int length) {
     else if (places_.has_output())
       forward_layer(l, final_gain_, slot_->final_norm, batch, length);
     else
-      forward_layer(l, l.p.mlp_norm, unused_norm_, batch, length);
+      forward_layer(l, l.p.mlp_norm, memory_.unused_norm, batch, length);
   }
 }
 
 template <typename Real>
-void Gpt<Real>::forward_output(int rows) {
-  linear(slot_->final_norm.out, {output_table_}, logits_, rows, config_.width, padded_vocabulary_);
+void Gpt<Real>::forward_output(Real* logits, int rows) {
+  linear(slot_->final_norm.out, {output_table_}, logits, rows, config_.width, padded_vocabulary_);
 }
 
 template <typename Real>
 double Gpt<Real>::output_loss(int slot, const Token* targets, int batch, int length) {
-  slot_ = &slots_[static_cast<std::size_t>(slot)];
-  forward_output(batch * length);
-  return compute_.cross_entropy(logits_, targets, batch * length, config_.vocabulary, Sum(0));
+  slot_ = &memory_.slot(slot);
+  forward_output(memory_.logits, batch * length);
+  return compute_.cross_entropy(memory_.logits, targets, batch * length, config_.vocabulary, Sum(0));
 }
 
 template <typename Real>
@@ -272,87 +219,179 @@ void Gpt<Real>::gradients(const Token* tokens, const Token* targets, int batch, 
 }
 
 template <typename Real>
-void Gpt<Real>::mlp_backward(const Layer& l, int rows, const std::function<void(LayerTensor)>& pair_ready) {
-  const int width = config_.width, hidden = config_.mlp_width();
+void Gpt<Real>::layer_input_gradients(const Layer& l, const LayerGradients& of, int batch, int length,
+                                      const std::function<void(LayerTensor)>& computed) {
+  const int rows = batch * length, width = config_.width, hidden = config_.mlp_width();
   if (llama_) {
-    linear_backward(compute_, l.hidden, l.p.project.weight, slot_->d_residual, d_hidden_, l.d.project.weight,
-                    nullptr, rows, hidden, width);
-    llama_->swiglu_backward(l.wide, d_hidden_, d_wide_, rows, hidden);
+    input_gradient(compute_, l.p.project.weight, slot_->d_residual, memory_.d_hidden, rows, hidden, width);
+    llama_->swiglu_backward(l.wide, memory_.d_hidden, of.expand, rows, hidden);
   } else {
     compute_.matmul_gelu_backward(rows, hidden, width, slot_->d_residual, l.p.project.weight, l.wide,
-                                  d_wide_);
-    compute_.weight_gradient(rows, hidden, width, l.hidden, slot_->d_residual, l.d.project.weight,
-                             l.d.project.bias);
+                                  of.expand);
   }
-  pair_ready(LayerTensor::project);
-  linear_backward(compute_, l.norm2.out, l.p.expand.weight, d_wide_, d_norm_, l.d.expand.weight,
-                  l.d.expand.bias, rows, width, config_.expanded_width());
-  pair_ready(LayerTensor::expand);
+  computed(LayerTensor::project);
+  input_gradient(compute_, l.p.expand.weight, of.expand, memory_.d_norm, rows, width,
+                 config_.expanded_width());
+  computed(LayerTensor::expand);
+  norm_backward(l.middle, l.p.mlp_norm, l.norm2, of.mlp_norm, rows);
+  computed(LayerTensor::mlp_gain);
+  input_gradient(compute_, l.p.output.weight, slot_->d_residual, memory_.d_attention, rows, width, width);
+  computed(LayerTensor::output);
+  compute_.attention_backward(attention_shape(batch, length), l.qkv, l.attention, l.log_sum,
+                              memory_.d_attention, of.qkv);
+  rotate(of.qkv, rows, length, true);
+  input_gradient(compute_, l.p.qkv.weight, of.qkv, memory_.d_norm, rows, width, config_.qkv_width());
+  computed(LayerTensor::qkv);
+  norm_backward(l.input, l.p.attention_norm, l.norm1, of.attention_norm, rows);
+  computed(LayerTensor::attention_gain);
+}
+
+template <typename Real>
+void Gpt<Real>::take_gain(const Pair<Sum>& from, const Pair<Sum>& to) {
+  if (from.weight == to.weight) return;
+  const auto width = static_cast<std::size_t>(config_.width);
+  compute_.accumulate(from.weight, to.weight, width, true);
+  if (to.bias) compute_.accumulate(from.bias, to.bias, width, true);
+}
+
+template <typename Real>
+void Gpt<Real>::layer_weight_gradient(LayerTensor tensor, const Layer& l, const LayerGradients& of,
+                                      int rows) {
+  const auto product = [&](const Real* input, const Real* d_out, const Pair<Sum>& d, int from, int to) {
+    compute_.weight_gradient(rows, from, to, input, d_out, d.weight, d.bias);
+  };
+  const int width = config_.width;
+  switch (tensor) {
+    case LayerTensor::project:
+      return product(l.hidden, of.project, l.d.project, config_.mlp_width(), width);
+    case LayerTensor::expand:
+      return product(l.norm2.out, of.expand, l.d.expand, width, config_.expanded_width());
+    case LayerTensor::mlp_gain:
+      return take_gain(of.mlp_norm, l.d.mlp_norm);
+    case LayerTensor::output:
+      return product(l.attention, of.output, l.d.output, width, width);
+    case LayerTensor::qkv:
+      return product(l.norm1.out, of.qkv, l.d.qkv, width, config_.qkv_width());
+    case LayerTensor::attention_gain:
+      return take_gain(of.attention_norm, l.d.attention_norm);
+  }
+}
+
+template <typename Real>
+void Gpt<Real>::pair_ready(std::size_t layer, LayerTensor tensor, const Ready& ready) const {
+  const std::size_t place = places_.of(layer, tensor);
+  if (places_.has_biases()) ready(place + 1);
+  ready(place);
 }
 
 template <typename Real>
 void Gpt<Real>::backward_layer(std::size_t index, int batch, int length, const Ready& ready) {
   const Layer& l = layers()[index];
-  const int rows = batch * length, width = config_.width;
-  const auto pair_ready = [&](LayerTensor tensor) {
-    const std::size_t place = places_.of(index, tensor);
-    if (places_.has_biases()) ready(place + 1);
-    ready(place);
-  };
-  mlp_backward(l, rows, pair_ready);
-  norm_backward(l.middle, l.p.mlp_norm, l.norm2, l.d.mlp_norm, rows);
-  pair_ready(LayerTensor::mlp_gain);
-  linear_backward(compute_, l.attention, l.p.output.weight, slot_->d_residual, d_attention_,
-                  l.d.output.weight, l.d.output.bias, rows, width, width);
-  pair_ready(LayerTensor::output);
-  compute_.attention_backward(attention_shape(batch, length), l.qkv, l.attention, l.log_sum, d_attention_,
-                              d_qkv_);
-  rotate(d_qkv_, rows, length, true);
-  linear_backward(compute_, l.norm1.out, l.p.qkv.weight, d_qkv_, d_norm_, l.d.qkv.weight, l.d.qkv.bias, rows,
-                  width, config_.qkv_width());
-  pair_ready(LayerTensor::qkv);
-  norm_backward(l.input, l.p.attention_norm, l.norm1, l.d.attention_norm, rows);
-  pair_ready(LayerTensor::attention_gain);
+  Real* const d_residual = slot_->d_residual;
+  const LayerGradients of{d_residual,    memory_.d_wide, d_residual,
+                          memory_.d_qkv, l.d.mlp_norm,   l.d.attention_norm};
+  layer_input_gradients(l, of, batch, length, [&](LayerTensor tensor) {
+    layer_weight_gradient(tensor, l, of, batch * length);
+    pair_ready(index, tensor, ready);
+  });
 }
 
 template <typename Real>
-void Gpt<Real>::embed_backward(const Token* tokens, int batch, int length) {
-  if (!llama_) {
-    return compute_.embed_backward(tokens, slot_->d_residual, d_token_table_, d_position_table_, batch,
-                                   length, config_.context, config_.width);
+void Gpt<Real>::backward_embeddings(const Token* tokens, int batch, int length, const Ready& ready) {
+  if (!places_.has_embeddings()) return;
+  const Real* const d_out = slot_->d_residual;
+  if (llama_) {
+    if (!config_.has_tied_output())
+      llama_->clear(d_token_table_, tensors_.table().tensors[places_.token_embedding()].count);
+    llama_->embed_backward(tokens, d_out, d_token_table_, batch * length, config_.width);
+  } else {
+    compute_.embed_backward(tokens, d_out, d_token_table_, d_position_table_, batch, length, config_.context,
+                            config_.width);
   }
-  if (!config_.has_tied_output()) {
-    llama_->clear(d_token_table_,
-                  static_cast<std::size_t>(config_.vocabulary) * static_cast<std::size_t>(config_.width));
-  }
-  llama_->embed_backward(tokens, slot_->d_residual, d_token_table_, batch * length, config_.width);
+  for (std::size_t i = places_.of(0, LayerTensor::attention_gain); i-- > 0;) ready(i);
 }
 
 template <typename Real>
-void Gpt<Real>::backward_output(const Token* targets, int rows, Sum gradient_scale, const Ready& ready) {
-  forward_output(rows);
-  compute_.compute_cross_entropy(logits_, targets, rows, config_.vocabulary, gradient_scale);
-  // A tied table's gradient: the output layer's share overwrites, the embedding's is added later.
-  linear_backward(compute_, slot_->final_norm.out, output_table_, logits_, d_norm_, d_output_table_, nullptr,
-                  rows, config_.width, padded_vocabulary_);
+void Gpt<Real>::output_input_gradient(Real* logits, const Pair<Sum>& d_gain, const Token* targets, int rows,
+                                      Sum gradient_scale) {
+  forward_output(logits, rows);
+  compute_.compute_cross_entropy(logits, targets, rows, config_.vocabulary, gradient_scale);
+  input_gradient(compute_, output_table_, logits, memory_.d_norm, rows, config_.width, padded_vocabulary_);
   compute_.fill_zero(slot_->d_residual, static_cast<std::size_t>(rows) * config_.width);
-  norm_backward(slot_->residual, final_gain_, slot_->final_norm, d_final_gain_, rows);
-  for (std::size_t i = tensors_.table().tensors.size(); i-- > places_.final_gain();) ready(i);
+  norm_backward(slot_->residual, final_gain_, slot_->final_norm, d_gain, rows);
+}
+
+// A tied table's gradient: the output layer's share overwrites, the embedding's is added later.
+template <typename Real>
+void Gpt<Real>::output_weight_gradient(const Real* logits, int rows) {
+  compute_.weight_gradient(rows, config_.width, padded_vocabulary_, slot_->final_norm.out, logits,
+                           d_output_table_, nullptr);
 }
 
 template <typename Real>
 void Gpt<Real>::backward(int slot, const Token* tokens, const Token* targets, int batch, int length,
                          Sum gradient_scale, const Ready& ready) {
-  slot_ = &slots_[static_cast<std::size_t>(slot)];
-  if (places_.has_output()) backward_output(targets, batch * length, gradient_scale, ready);
+  slot_ = &memory_.slot(slot);
+  if (places_.has_output()) {
+    output_input_gradient(memory_.logits, d_final_gain_, targets, batch * length, gradient_scale);
+    output_weight_gradient(memory_.logits, batch * length);
+    for (std::size_t i = tensors_.table().tensors.size(); i-- > places_.final_gain();) ready(i);
+  }
   for (std::size_t i = layers().size(); i-- > 0;) {
     // A forward pass left the activations of its last layer.
     if (recompute_ && computed_ != &layers()[i]) recompute_layer(layers()[i], batch, length);
     backward_layer(i, batch, length, ready);
   }
-  if (!places_.has_embeddings()) return;
-  embed_backward(tokens, batch, length);
-  for (std::size_t i = places_.of(0, LayerTensor::attention_gain); i-- > 0;) ready(i);
+  backward_embeddings(tokens, batch, length, ready);
+}
+
+// A copied table's gradient is not put off: the first stage's token embedding waits for it, and the gradients
+// of the logits need not be kept, which are large.
+template <typename Real>
+void Gpt<Real>::backward_input(int slot, int weight_slot, const Token* targets, int batch, int length,
+                               Sum gradient_scale, const Ready& ready) {
+  slot_ = &memory_.slot(slot);
+  auto& kept = memory_.weight_slot(weight_slot);
+  const int rows = batch * length;
+  if (places_.has_output()) {
+    Real* const logits = copies_table() ? memory_.logits : kept.logits;
+    output_input_gradient(logits, kept.final_norm, targets, rows, gradient_scale);
+    if (copies_table()) {
+      output_weight_gradient(logits, rows);
+      ready(places_.output_layer());
+    }
+  }
+  // The gradient of the residual stream changes on the way.
+  const std::ptrdiff_t count = std::ptrdiff_t{rows} * config_.width;
+  for (std::size_t i = layers().size(); i-- > 0;) {
+    const LayerGradients& of = kept.layers[i];
+    layer_input_gradients(layers()[i], of, batch, length, [&](LayerTensor tensor) {
+      if (tensor == LayerTensor::project) std::copy_n(slot_->d_residual, count, of.project);
+      if (tensor == LayerTensor::output) std::copy_n(slot_->d_residual, count, of.output);
+    });
+  }
+}
+
+template <typename Real>
+void Gpt<Real>::backward_weight(int slot, int weight_slot, const Token* tokens, int batch, int length,
+                                const Ready& ready) {
+  slot_ = &memory_.slot(slot);
+  const auto& kept = memory_.weight_slot(weight_slot);
+  const int rows = batch * length;
+  if (places_.has_output()) {
+    take_gain(kept.final_norm, d_final_gain_);
+    if (!copies_table()) output_weight_gradient(kept.logits, rows);
+    for (std::size_t i = tensors_.table().tensors.size(); i-- > places_.final_gain();)
+      if (is_trained(i)) ready(i);
+  }
+  for (std::size_t i = layers().size(); i-- > 0;) {
+    for (const LayerTensor tensor : {LayerTensor::project, LayerTensor::expand, LayerTensor::mlp_gain,
+                                     LayerTensor::output, LayerTensor::qkv, LayerTensor::attention_gain}) {
+      layer_weight_gradient(tensor, layers()[i], kept.layers[i], rows);
+      pair_ready(i, tensor, ready);
+    }
+  }
+  backward_embeddings(tokens, batch, length, ready);
 }
 
 template class Gpt<float>;

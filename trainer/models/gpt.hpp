@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
+#include "models/gpt_activations.hpp"
 #include "models/gpt_config.hpp"
 #include "models/model_tensors.hpp"
 
 namespace muster::models {
 
 using compute::Token;
-
-/// A stage of a pipeline: its layers, and the most micro-batches whose activations it keeps at a time.
-struct GptStage {
-  LayerRange layers;
-  int micro_batches = 1;
-};
 
 /// A GPT's (GPT-2's or the Llama kind's) parameters, gradients and activations on one device. It computes in
 /// Real; compute::Accurate is the type of what needs more precision. Not thread-safe.
@@ -63,9 +57,9 @@ class Gpt {
   /// What a stage exchanges with its neighbours for micro-batch `slot`, below GptStage::micro_batches; each
   /// is [batch * length, width]. The residual stream before its first layer and behind its last one, and the
   /// gradient, of the output before backward() and of the input afterwards.
-  Real* input(int slot) { return slots_[static_cast<std::size_t>(slot)].layers.front().input; }
-  Real* output(int slot) { return slots_[static_cast<std::size_t>(slot)].residual; }
-  Real* gradient(int slot) { return slots_[static_cast<std::size_t>(slot)].d_residual; }
+  Real* input(int slot) { return memory_.slot(slot).layers.front().input; }
+  Real* output(int slot) { return memory_.slot(slot).residual; }
+  Real* gradient(int slot) { return memory_.slot(slot).d_residual; }
   /// From the tokens or the input to the output, or to the final norm. Only a stage with the embeddings
   /// reads the tokens.
   void forward(int slot, const Token* tokens, int batch, int length);
@@ -75,51 +69,24 @@ class Gpt {
   /// layer is on another stage adds to the token embedding's gradient, which the caller sets before.
   void backward(int slot, const Token* tokens, const Token* targets, int batch, int length,
                 Sum gradient_scale, const Ready& ready);
+  /// The two halves of backward(), with the same bits: first the gradient of the input, later the gradients
+  /// of the weights. Both need what `weight_slot`, below GptStage::weight_slots, keeps in between. The
+  /// gradient of a copied token embedding is complete after the first half, all others after the second.
+  void backward_input(int slot, int weight_slot, const Token* targets, int batch, int length,
+                      Sum gradient_scale, const Ready& ready);
+  void backward_weight(int slot, int weight_slot, const Token* tokens, int batch, int length,
+                       const Ready& ready);
 
  private:
-  /// A gain or weight, and its bias or null.
+  using Layer = GptLayer<Real>;
+  using NormResult = GptNorm<Real>;
+  using LayerGradients = GptLayerGradients<Real>;
   template <typename T>
-  struct Pair {
-    T *weight = nullptr, *bias = nullptr;
-  };
-  /// One layer's tensors (parameters, then gradients) and saved activations: pointers into the arenas.
-  template <typename T>
-  struct LayerTensors {
-    Pair<T> attention_norm, qkv, output, mlp_norm, expand, project;
-    auto all() { return std::array{&attention_norm, &qkv, &output, &mlp_norm, &expand, &project}; }
-  };
-  /// A norm's output and statistics. RMSNorm has no mean.
-  struct NormResult {
-    Real* out = nullptr;
-    Sum *mean = nullptr, *rstd = nullptr;
-  };
-  struct Layer {
-    LayerTensors<Real> p;
-    LayerTensors<Sum> d;
-    Real* input;            ///< residual stream at the layer's start
-    NormResult norm1;       ///< of input
-    Real *qkv, *attention;  ///< attention: before its output projection
-    Real* middle;           ///< residual stream between attention and MLP
-    NormResult norm2;
-    Real *wide, *hidden;  ///< the MLP before and behind its activation function
-    Sum* log_sum;
-  };
-  /// One micro-batch's activations, and the gradient of the residual stream.
-  struct Slot {
-    std::vector<Layer> layers;
-    Real *residual, *d_residual;  ///< residual: behind the last layer
-    NormResult final_norm;
-  };
+  using Pair = GptPair<T>;
   std::vector<Layer>& layers() { return slot_->layers; }
   void find_tensors();
   Pair<Real> find_weight(std::size_t place);
   Pair<Sum> find_gradient(std::size_t place);
-  void lay_out_activations();
-  void lay_out_slot(Slot& slot, Layout<Real>& layout, Layout<Sum>& statistics);
-  void lay_out_norm(NormResult& norm, Layout<Real>& layout, Layout<Sum>& statistics);
-  std::size_t max_rows() const {
-    return static_cast<std::size_t>(max_batch_) * static_cast<std::size_t>(config_.context);
-  }
   /// sum = x + addend unless addend is null, and its norm.
   void norm(const Real* x, const Real* addend, Real* sum, const Pair<Real>& p, const NormResult& to,
             int rows);
@@ -129,12 +96,21 @@ class Gpt {
   compute::AttentionShape attention_shape(int batch, int length) const;
   void linear(const Real* x, const Pair<Real>& p, Real* out, int rows, int from, int to);
   void expand(const Layer& layer, int rows);
-  /// From d_residual_ to d_norm_.
-  void mlp_backward(const Layer& layer, int rows, const std::function<void(LayerTensor)>& pair_ready);
+  /// From the gradient of the residual stream behind the layer to that before it. `computed` follows as soon
+  /// as a tensor's gradient can be computed, before its operands change.
+  void layer_input_gradients(const Layer& layer, const LayerGradients& of, int batch, int length,
+                             const std::function<void(LayerTensor)>& computed);
+  void layer_weight_gradient(LayerTensor tensor, const Layer& layer, const LayerGradients& of, int rows);
+  /// Copies a gain's gradient from where the input gradients left it.
+  void take_gain(const Pair<Sum>& from, const Pair<Sum>& to);
+  void pair_ready(std::size_t layer, LayerTensor tensor, const Ready& ready) const;
   void embed(const Token* tokens, int batch, int length);
-  void embed_backward(const Token* tokens, int batch, int length);
-  void forward_output(int rows);
-  void backward_output(const Token* targets, int rows, Sum gradient_scale, const Ready& ready);
+  void forward_output(Real* logits, int rows);
+  bool copies_table() const { return places_.has_output() && !is_trained(places_.output_layer()); }
+  bool is_trained(std::size_t tensor) const { return tensors_.table().tensors[tensor].is_trained; }
+  void output_input_gradient(Real* logits, const Pair<Sum>& d_gain, const Token* targets, int rows,
+                             Sum gradient_scale);
+  void output_weight_gradient(const Real* logits, int rows);
   /// From norm1 to hidden.
   void forward_inside(const Layer& layer, int batch, int length);
   void forward_layer(const Layer& layer, const Pair<Real>& next, const NormResult& next_norm, int batch,
@@ -142,6 +118,7 @@ class Gpt {
   /// What the backward pass needs of a layer, computed again from its input.
   void recompute_layer(const Layer& layer, int batch, int length);
   void backward_layer(std::size_t index, int batch, int length, const Ready& ready);
+  void backward_embeddings(const Token* tokens, int batch, int length, const Ready& ready);
 
   GptConfig config_;
   TensorIndex places_;
@@ -151,10 +128,9 @@ class Gpt {
   compute::LlamaCompute<Real>* llama_;  ///< null for GPT-2's kind
   int padded_vocabulary_;
   bool recompute_;
-  compute::Arena<Real> activations_;
-  compute::Arena<Sum> statistics_, rotary_;
-  std::vector<Slot> slots_;
-  Slot* slot_;                       ///< that is computed
+  compute::Arena<Sum> rotary_;
+  GptActivations<Real> memory_;
+  GptSlot<Real>* slot_;              ///< that is computed
   const Layer* computed_ = nullptr;  ///< with recompute, the layer whose activations are in memory
 
   // Tensors outside the layers: parameter, gradient.
@@ -162,11 +138,6 @@ class Gpt {
   Sum *d_token_table_ = nullptr, *d_position_table_ = nullptr, *d_output_table_ = nullptr;
   Pair<Real> final_gain_;
   Pair<Sum> d_final_gain_;
-  // Activations outside the layers, [rows, …].
-  Real *logits_ = nullptr, *projection_;
-  NormResult unused_norm_;  ///< of a stage's output, whose norm the next stage computes
-  // Gradients of activations, reused by every layer. The Llama kind's MLP needs that of its hidden values.
-  Real *d_norm_, *d_wide_, *d_hidden_ = nullptr, *d_qkv_, *d_attention_;
 };
 
 }  // namespace muster::models

@@ -65,11 +65,20 @@ MemorySegments gpt_memory(const GptConfig& config, const GptStage& stage, std::u
                   reals(rows * width, kept) + reals(rows * qkv_width, kept) +
                       statistics(rows * static_cast<std::uint64_t>(config.heads), kept));
   add_activations(segments, "MLP", reals(rows * expanded, kept) + reals(rows * hidden, kept));
-  if (has_output)
-    add_activations(segments, "logits", reals(rows * static_cast<std::uint64_t>(config.vocabulary)));
-  add_activations(segments, "activation gradients",
-                  reals(rows * width, slots + 2) + reals(rows * expanded) + reals(rows * qkv_width) +
-                      (config.llama ? reals(rows * hidden) : 0));
+  const auto weight_slots = static_cast<std::uint64_t>(stage.weight_slots),
+             own_layers = static_cast<std::uint64_t>(stage.layers.count());
+  const bool keeps_logits = weight_slots > 0 && !stage.layers.has_copied_table(config);
+  if (has_output) {
+    add_activations(
+        segments, "logits",
+        reals(rows * static_cast<std::uint64_t>(config.vocabulary), keeps_logits ? weight_slots : 1));
+  }
+  const std::uint64_t products = weight_slots > 0 ? weight_slots * own_layers : 1;
+  add_activations(
+      segments, "activation gradients",
+      reals(rows * width, slots + 2 + 2 * weight_slots * own_layers) + reals(rows * expanded, products) +
+          reals(rows * qkv_width, products) + (config.llama ? reals(rows * hidden) : 0) +
+          statistics(width, weight_slots * (config.llama ? 1 : 2) * (2 * own_layers + has_output)));
   if (config.llama)
     segments.push_back({"rotary positions", rotary_size(config) * accurate_bytes(real_bytes)});
   return segments;

@@ -209,12 +209,12 @@ std::string svg_style() {
          ".paper{fill:#fff}.grid{stroke:#e6e6e6}.axis{stroke:#888}"
          "polyline,.line3{fill:none;stroke-linejoin:round;stroke-width:2}.pale{stroke-width:1;opacity:.3}"
          ".dashed{stroke-dasharray:7 5}"
-         ".line1{stroke:#2f6db3}.line2{stroke:#c8553d}.line3{stroke:#b58a1f}.mark1{fill:#2f6db3}.mark2{fill:#"
-         "c8553d}\n"
+         ".line1{stroke:#2f6db3}.line2{stroke:#c8553d}.line3{stroke:#b58a1f}.mark1{fill:#2f6db3}"
+         ".mark2{fill:#c8553d}.mark3{fill:#b58a1f}\n"
          "@media (prefers-color-scheme:dark){svg text{fill:#b9bec5}svg .title{fill:#eceff3}"
          ".paper{fill:#171a1f}.grid{stroke:#2b3038}.axis{stroke:#767d88}"
-         ".line1{stroke:#6ca6e8}.line2{stroke:#ee8f73}.line3{stroke:#e0b64e}.mark1{fill:#6ca6e8}.mark2{fill:#"
-         "ee8f73}}\n";
+         ".line1{stroke:#6ca6e8}.line2{stroke:#ee8f73}.line3{stroke:#e0b64e}.mark1{fill:#6ca6e8}"
+         ".mark2{fill:#ee8f73}.mark3{fill:#e0b64e}}\n";
 }
 
 }  // namespace muster

@@ -15,6 +15,7 @@ namespace muster {
 struct StageSettings {
   models::LayerRange layers;
   int slots = 1;                  ///< micro-batches whose activations are kept at a time
+  int weight_slots = 0;           ///< micro-batches between backward_input() and backward_weight() at a time
   std::uint64_t max_samples = 1;  ///< of a micro-batch
   std::size_t extra = 0;          ///< elements before the gradients (ModelTensors)
 };
@@ -51,6 +52,11 @@ class StageModel {
   /// A first stage whose token embedding is another stage's output layer adds to that tensor's gradient,
   /// which the caller sets before.
   virtual void backward(int slot, float gradient_scale, const Model::Ready& ready) = 0;
+  /// The two halves of backward(): the gradient of input(), and later the gradients of the weights, for which
+  /// `weight_slot` keeps what they need. The gradient of a copied token embedding is ready after the first
+  /// half.
+  virtual void backward_input(int slot, int weight_slot, float gradient_scale, const Model::Ready& ready) = 0;
+  virtual void backward_weight(int slot, int weight_slot, const Model::Ready& ready) = 0;
 
   /// Chooses the share of the held-out predictions that Model::validate_share() validates.
   virtual void begin_validation(int rank, int ranks, bool fixed) = 0;

@@ -74,8 +74,8 @@ class TokenStage final : public StageModel {
       : corpus_(corpus),
         windows_(windows),
         reads_samples_(settings.layers.has_embeddings() || settings.layers.has_output(config)),
-        gpt_(config, {settings.layers, settings.slots}, static_cast<int>(settings.max_samples), compute,
-             settings.extra, recompute),
+        gpt_(config, {settings.layers, settings.slots, settings.weight_slots},
+             static_cast<int>(settings.max_samples), compute, settings.extra, recompute),
         window_(static_cast<std::size_t>(config.context) + 1),
         slots_(static_cast<std::size_t>(settings.slots)) {
     const std::size_t count = settings.max_samples * static_cast<std::size_t>(config.context);
@@ -108,6 +108,15 @@ class TokenStage final : public StageModel {
     const Slot& slot = at(number);
     gpt_.backward(number, slot.tokens.data(), slot.targets.data(), slot.batch, slot.length, gradient_scale,
                   ready);
+  }
+  void backward_input(int number, int weight_slot, float gradient_scale, const Model::Ready& ready) override {
+    const Slot& slot = at(number);
+    gpt_.backward_input(number, weight_slot, slot.targets.data(), slot.batch, slot.length, gradient_scale,
+                        ready);
+  }
+  void backward_weight(int number, int weight_slot, const Model::Ready& ready) override {
+    const Slot& slot = at(number);
+    gpt_.backward_weight(number, weight_slot, slot.tokens.data(), slot.batch, slot.length, ready);
   }
 
   void begin_validation(int rank, int ranks, bool fixed) override {
@@ -216,8 +225,9 @@ StageTable TokenWorkload::stage_table(const models::LayerRange& layers) const {
 }
 
 MemorySegments TokenWorkload::stage_memory(const StageSettings& settings, std::size_t real_bytes) const {
-  MemorySegments segments = models::gpt_memory(config_, {settings.layers, settings.slots},
-                                               settings.max_samples, real_bytes, settings.extra, recompute_);
+  MemorySegments segments =
+      models::gpt_memory(config_, {settings.layers, settings.slots, settings.weight_slots},
+                         settings.max_samples, real_bytes, settings.extra, recompute_);
   const auto context = static_cast<std::uint64_t>(config_.context);
   const auto samples = static_cast<std::uint64_t>(settings.slots) * settings.max_samples;
   segments.push_back({"samples", (2 * samples * context + context + 1) * sizeof(compute::Token)});

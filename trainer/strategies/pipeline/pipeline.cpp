@@ -72,18 +72,30 @@ void Pipeline::load(int number, int micro_batch, int slot) {
   result_->loading += std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
 }
 
-void Pipeline::backward(int number, int micro_batch, int slot, const StepFlags& flags) {
+void Pipeline::backward(const pipeline::Operation& operation, int slot, const StepFlags& flags) {
+  using pipeline::OperationKind;
+  const auto& [kind, number, micro_batch] = operation;
   const double scale = 1.0 / static_cast<double>(predictions_per_step());
   const bool is_last = number + 1 == plan_.shape.stages();
   pipeline::Stage& of = stage(number);
-  if (is_last) compute_.accumulate_loss(micro_batch > 0 && !plan_.reduces_micro_batches);
   const std::size_t chunks = plan_.reduces_micro_batches ? plan_.micro_batches.size() : 1;
   const std::size_t local = static_cast<std::size_t>(number / plan_.shape.ranks);
-  of.backward(micro_batch, slot, static_cast<float>(scale), [&](std::span<float> scalars) {
+  const auto end_chunk = [&](std::span<float> scalars) {
     compute_.end_chunk(local * chunks + of.chunk_of(micro_batch), is_last ? scale : 0, flags.stop,
                        flags.failed || result_->error, scalars.data());
-  });
+  };
+  if (is_last) compute_.accumulate_loss(micro_batch > 0 && !plan_.reduces_micro_batches);
+  if (kind == OperationKind::backward) of.backward(micro_batch, slot, static_cast<float>(scale), end_chunk);
+  if (kind == OperationKind::backward_input) of.backward_input(micro_batch, slot, static_cast<float>(scale));
+  if (is_last && plan_.reduces_micro_batches) keep_loss(operation);
+  if (kind == OperationKind::backward_weight) of.backward_weight(micro_batch, slot, end_chunk);
   if (is_last) compute_.accumulate_loss(false);
+}
+
+void Pipeline::keep_loss(const pipeline::Operation& operation) {
+  const auto& [kind, number, micro_batch] = operation;
+  if (kind == pipeline::OperationKind::backward_input) kept_losses_[micro_batch] = compute_.loss();
+  if (kind == pipeline::OperationKind::backward_weight) compute_.set_loss(kept_losses_.at(micro_batch));
 }
 
 void Pipeline::begin_step(std::int64_t step, std::int64_t first_sample, double learning_rate,
@@ -95,7 +107,7 @@ void Pipeline::begin_step(std::int64_t step, std::int64_t first_sample, double l
   ++steps_;
   compute_.begin_step(chunks * stages_.size(), micro_batches / chunks);
   runner_->run({[this](int number, int micro_batch, int slot) { load(number, micro_batch, slot); },
-                [&](int number, int micro_batch, int slot) { backward(number, micro_batch, slot, flags); }});
+                [&](const pipeline::Operation& operation, int slot) { backward(operation, slot, flags); }});
   for (const auto& of : stages_) of->finish_reduction();
   links_.wait_all_sent();
   if (const auto norm = decide()) update(*norm, learning_rate, step);
@@ -227,7 +239,10 @@ std::string Pipeline::draw_last_step() {
   }
   return pipeline::draw_schedule(
       ranks, fmt::format("Schedule of the last step: {}", to_string(plan_.shape.kind)),
-      fmt::format("F forward, B backward; {:.1f}% idle, {:.1f}% by the formula; each rank from its own start",
+      fmt::format("{}; {:.1f}% idle, {:.1f}% by the formula; each rank from its own start",
+                  plan_.shape.kind == pipeline::ScheduleKind::zero_bubble_h1
+                      ? "F forward, I input gradients, W weight gradients"
+                      : "F forward, B backward",
                   100 * idle_share_, 100 * idle_share_formula(plan_.shape)));
 }
 

@@ -70,7 +70,9 @@ class Pipeline : public Strategy {
  private:
   Share samples_of(int micro_batch) const;
   void load(int stage, int micro_batch, int slot);
-  void backward(int stage, int micro_batch, int slot, const StepFlags& flags);
+  void backward(const pipeline::Operation& operation, int slot, const StepFlags& flags);
+  /// The last stage's losses of micro-batches whose chunk ends later, with their weight gradients.
+  void keep_loss(const pipeline::Operation& operation);
   std::optional<double> decide();
   void measure_idle_share(double busy_seconds);
   void update(double norm, double learning_rate, std::int64_t step);
@@ -106,6 +108,7 @@ class Pipeline : public Strategy {
   compute::Arena<float> scalars_;   ///< of all stages
   std::optional<compute::Arena<float>> initial_;  ///< rank 0's trained weights, until broadcast()
   std::uint64_t first_sample_ = 0, steps_ = 0;
+  std::map<int, double> kept_losses_;  ///< by micro-batch
   std::optional<StepResult> result_;
   double idle_share_ = 0;  ///< of the last step, on rank 0
 };

@@ -71,8 +71,8 @@ StageCost cost_by(const Settings& settings, const Replica::Settings& training, c
   }
   return [&](int stage, const models::LayerRange& layers) {
     const OperationList list = make_operations(plan.shape, plan.shape.rank_of(stage));
-    const StageSettings of{layers, std::max(most_in_flight(list, stage), 1), plan.max_samples,
-                           Replica::extra_scalars};
+    const StageSettings of{layers, std::max(most_in_flight(list, stage), 1),
+                           most_weights_put_off(list, stage), plan.max_samples, Replica::extra_scalars};
     return static_cast<double>(
         total_bytes(workload.stage_memory(of, training.real_bytes)) +
         moment_bytes(training, workload.stage_table(layers).table.trained_size, 0, plan.replicas));
@@ -94,7 +94,7 @@ std::vector<int> Plan::local_stages() const {
 
 StageSettings Plan::stage_settings(int stage) const {
   return {stages[static_cast<std::size_t>(stage)], std::max(most_in_flight(operations, stage), 1),
-          max_samples, Replica::extra_scalars};
+          most_weights_put_off(operations, stage), max_samples, Replica::extra_scalars};
 }
 
 std::size_t Plan::table_copies(int stage, const StageTable& table) const {
@@ -136,6 +136,8 @@ void check_plan(const Settings& settings, const Replica::Settings& training, con
                        plural(workload.layers(), "layer"), plural(stages, "stage"),
                        settings.virtual_stages > 1 ? " and --virtual-stages" : ""));
   }
+  if (settings.schedule == ScheduleKind::zero_bubble_h1 && training.on_device)
+    refuse("zb-h1 is for CPUs so far: give --pipeline-schedule=1f1b on GPUs");
   const int replicas = ranks / length;
   const std::string of_chunks = training.chunk > 0 ? ", each a --chunk of --batch" : "";
   for (int replica = 0; replica < replicas; ++replica) {

@@ -66,6 +66,17 @@ OperationList make_interleaved(const ScheduleShape& shape, int rank) {
   return list;
 }
 
+/// The most micro-batches of which `stage` has begun the one operation and not ended the other.
+int most_between(const OperationList& operations, int stage, OperationKind first, OperationKind last) {
+  int now = 0, most = 0;
+  for (const Operation& operation : operations) {
+    if (operation.stage != stage) continue;
+    if (operation.kind == first) most = std::max(most, ++now);
+    if (operation.kind == last) --now;
+  }
+  return most;
+}
+
 }  // namespace
 
 std::string_view to_string(ScheduleKind kind) {
@@ -123,17 +134,13 @@ std::vector<OperationList> make_schedule(const ScheduleShape& shape) {
 }
 
 int most_in_flight(const OperationList& operations, int stage) {
-  const bool split = std::any_of(operations.begin(), operations.end(), [](const Operation& operation) {
-    return operation.kind == OperationKind::backward_weight;
-  });
-  const OperationKind last = split ? OperationKind::backward_weight : OperationKind::backward;
-  int now = 0, most = 0;
-  for (const Operation& operation : operations) {
-    if (operation.stage != stage) continue;
-    if (operation.kind == OperationKind::forward) most = std::max(most, ++now);
-    if (operation.kind == last) --now;
-  }
-  return most;
+  const bool split = most_weights_put_off(operations, stage) > 0;
+  return most_between(operations, stage, OperationKind::forward,
+                      split ? OperationKind::backward_weight : OperationKind::backward);
+}
+
+int most_weights_put_off(const OperationList& operations, int stage) {
+  return most_between(operations, stage, OperationKind::backward_input, OperationKind::backward_weight);
 }
 
 double idle_share_formula(const ScheduleShape& shape, double forward, double input, double weight) {

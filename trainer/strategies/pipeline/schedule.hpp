@@ -65,6 +65,9 @@ std::vector<OperationList> make_schedule(const ScheduleShape& shape);
 
 /// The most micro-batches whose forward pass of `stage` has begun and whose backward pass has not ended.
 int most_in_flight(const OperationList& operations, int stage);
+/// The most micro-batches whose input gradients of `stage` are computed and whose weight gradients are not; 0
+/// where a backward pass computes both.
+int most_weights_put_off(const OperationList& operations, int stage);
 
 /// The idle share of the makespan that the literature gives for equal stages and no latency: (p-1)/(v m+p-1),
 /// and for zb-h1 b/(m(F+I+W)+b) with b = (p-1)(F+I-W), which holds for W up to F.

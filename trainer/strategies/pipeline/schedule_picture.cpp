@@ -13,11 +13,16 @@ namespace {
 constexpr double page_width = 880, left = 76, right = 16, top = 66, row_height = 28, gap = 4;
 constexpr std::size_t most_operations = 10000;
 
+const char* style_of(OperationKind kind) {
+  if (kind == OperationKind::forward) return "mark1";
+  return kind == OperationKind::backward_weight ? "mark3" : "mark2";
+}
+
 void draw_operation(Svg& svg, const TimedOperation& timed, double y, double scale) {
   const Box box{left + timed.begin * scale, y, std::max((timed.end - timed.begin) * scale, 1.0),
                 row_height - gap};
   const std::string name = to_string(OperationList{timed.operation});
-  svg.rectangle(box, timed.operation.kind == OperationKind::forward ? "mark1" : "mark2", "",
+  svg.rectangle(box, style_of(timed.operation.kind), "",
                 fmt::format("{}: {:.2f} ms", name, 1e3 * (timed.end - timed.begin)), 2);
   const std::string label =
       fmt::format("{}{}", static_cast<char>(timed.operation.kind), timed.operation.micro_batch);

@@ -27,12 +27,15 @@ void ScheduleRunner::run(const StageCallbacks& callbacks) {
       if (!is_first(stage)) links_.receive_input(model.input(slot));
       begin = now();
       forward(stage, slot);
+    } else if (kind == OperationKind::backward_weight) {
+      begin = now();
+      callbacks.backward(operation, slot);
     } else {
       const auto gradient = model.gradient(slot);
       links_.wait_sent(gradient);
       if (!is_last(stage)) links_.receive_gradient(gradient);
       begin = now();
-      callbacks.backward(stage, micro_batch, slot);
+      callbacks.backward(operation, slot);
       if (!is_first(stage)) links_.send_gradient(gradient);
     }
     if (times_) timeline_.push_back({operation, begin, now()});

@@ -15,8 +15,8 @@ namespace muster::pipeline {
 struct StageCallbacks {
   /// Before a forward pass: loads the micro-batch's samples into the slot.
   std::function<void(int stage, int micro_batch, int slot)> load;
-  /// The backward pass.
-  std::function<void(int stage, int micro_batch, int slot)> backward;
+  /// The backward pass, or one half of it.
+  std::function<void(const Operation& operation, int slot)> backward;
 };
 
 /// Runs one rank's operations on its stages and exchanges activations and gradients with the neighbours.

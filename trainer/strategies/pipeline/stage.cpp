@@ -18,6 +18,7 @@ Stage::Stage(int number, const Plan& plan, const Replica::Settings& training, co
       table_(workload.stage_table(plan.stages[static_cast<std::size_t>(number)])),
       model_(workload.build_stage(compute, plan.stage_settings(number))),
       optimizer_(table_.table, training.optimizer, compute, part(plan.replica)),
+      weight_slots_(plan.stage_settings(number).weight_slots),
       shares_table_(number == 0 && workload.stage_table(plan.stages.back()).has_copied_table) {
   if (!plan.reduces_micro_batches && plan.shape.micro_batches > 1)
     sums_ = compute::Arena<float>(table_.table.arena_size, compute.memory());
@@ -53,23 +54,43 @@ void Stage::create_reducer() {
   reducer_.emplace(group_, parts, Replica::reducer_options(training_));
 }
 
-void Stage::backward(int micro_batch, int slot, float gradient_scale,
-                     const std::function<void(std::span<float>)>& scalars) {
+void Stage::begin_gradients(int micro_batch) {
   if (!reducer_) create_reducer();
   if (shares_table_) prepare_table(micro_batch);
-  model_->backward(slot, gradient_scale, [&](std::size_t tensor) {
-    add_gradient(tensor, micro_batch);
-    if (!ends_chunk(micro_batch)) return;
-    const auto gradient = gradient_of(tensor);
-    compute_.check_finite(gradient.data(), gradient.size());
-    if (table_.table.tensors[tensor].is_trained)
-      reducer_->ready(tensor + 1, compute_.stream());
-    else
-      send_copy(micro_batch);
-  });
+}
+
+void Stage::take_gradient(std::size_t tensor, int micro_batch) {
+  add_gradient(tensor, micro_batch);
+  if (!ends_chunk(micro_batch)) return;
+  if (!table_.table.tensors[tensor].is_trained) return send_copy(micro_batch);
+  const auto gradient = gradient_of(tensor);
+  compute_.check_finite(gradient.data(), gradient.size());
+  reducer_->ready(tensor + 1, compute_.stream());
+}
+
+void Stage::end_gradients(int micro_batch, const std::function<void(std::span<float>)>& scalars) {
   if (!ends_chunk(micro_batch)) return;
   scalars(reducer_->gradient(0));
   reducer_->ready(0, compute_.stream());
+}
+
+void Stage::backward(int micro_batch, int slot, float gradient_scale,
+                     const std::function<void(std::span<float>)>& scalars) {
+  begin_gradients(micro_batch);
+  model_->backward(slot, gradient_scale, [&](std::size_t tensor) { take_gradient(tensor, micro_batch); });
+  end_gradients(micro_batch, scalars);
+}
+
+void Stage::backward_input(int micro_batch, int slot, float gradient_scale) {
+  model_->backward_input(slot, weight_slot(micro_batch), gradient_scale,
+                         [&](std::size_t tensor) { take_gradient(tensor, micro_batch); });
+}
+
+void Stage::backward_weight(int micro_batch, int slot, const std::function<void(std::span<float>)>& scalars) {
+  begin_gradients(micro_batch);
+  model_->backward_weight(slot, weight_slot(micro_batch),
+                          [&](std::size_t tensor) { take_gradient(tensor, micro_batch); });
+  end_gradients(micro_batch, scalars);
 }
 
 // The first stage's gradient of a tied table: the last stage's share of the chunk comes first, as in the

@@ -34,6 +34,9 @@ class Stage {
   /// scalars.
   void backward(int micro_batch, int slot, float gradient_scale,
                 const std::function<void(std::span<float>)>& scalars);
+  /// The same in two halves, as StageModel's.
+  void backward_input(int micro_batch, int slot, float gradient_scale);
+  void backward_weight(int micro_batch, int slot, const std::function<void(std::span<float>)>& scalars);
   /// Waits for the reduction; on a device later work does.
   void finish_reduction() { reducer_->finish(compute_.stream()); }
   /// The reduced scalars, and the sum of squares of each trained tensor, to `squares` of the whole model, in
@@ -71,6 +74,11 @@ class Stage {
   }
   bool begins_chunk(int micro_batch) const { return plan_.reduces_micro_batches || micro_batch == 0; }
   void create_reducer();
+  /// Before the first tensor of a micro-batch is ready, each ready tensor, and after the last one.
+  void begin_gradients(int micro_batch);
+  void take_gradient(std::size_t tensor, int micro_batch);
+  void end_gradients(int micro_batch, const std::function<void(std::span<float>)>& scalars);
+  int weight_slot(int micro_batch) const { return micro_batch % weight_slots_; }
   void prepare_table(int micro_batch);
   void add_gradient(std::size_t tensor, int micro_batch);
   void send_copy(int micro_batch);
@@ -88,7 +96,8 @@ class Stage {
   std::optional<Reducer> reducer_;
   compute::Arena<float> sums_;    ///< of the micro-batches of a chunk; empty when they are one
   compute::Arena<float> copies_;  ///< gradients of the copied table that are being sent
-  bool shares_table_;             ///< the token embedding is the last stage's output layer
+  int weight_slots_;
+  bool shares_table_;  ///< the token embedding is the last stage's output layer
 };
 
 }  // namespace muster::pipeline

@@ -33,13 +33,20 @@ Gradients<Real> gradients_of(ModelTensors<typename Gpt<Real>::Sum>& tensors) {
   return all;
 }
 
+/// How a backward pass is computed.
+enum class Backward { whole, recompute, halves };
+
 /// Stages that begin at these layers, with two micro-batches in flight on one device.
 template <typename Real>
 struct Stages {
   Stages(const GptConfig& config, const std::vector<int>& begins, compute::Compute<Real>& compute,
-         bool recompute) {
+         Backward its_backward)
+      : how(its_backward) {
+    const bool recompute = how == Backward::recompute;
     for (std::size_t i = 0; i < begins.size(); ++i) {
-      const GptStage stage{{begins[i], i + 1 < begins.size() ? begins[i + 1] : config.layers}, 2};
+      const GptStage stage{{begins[i], i + 1 < begins.size() ? begins[i + 1] : config.layers},
+                           2,
+                           how == Backward::halves ? 2 : 0};
       stages.push_back(std::make_unique<Gpt<Real>>(config, stage, sequences, compute, 3, recompute));
       CHECK(stages.back()->bytes() ==
             total_bytes(gpt_memory(config, stage, sequences, sizeof(Real), 3, recompute)));
@@ -66,25 +73,31 @@ struct Stages {
         std::copy_n(last.gradient(copy), last.table().tensors[copy].count, stages[0]->tensors().gradient(0));
       }
       std::vector<int> ready(stages[i]->tensors().table().tensors.size());
-      stages[i]->backward(slot, tokens, targets, sequences, tokens_each, 0.25f,
-                          [&](std::size_t t) { ++ready[t]; });
+      const auto count = [&](std::size_t t) { ++ready[t]; };
+      if (how == Backward::halves) {
+        stages[i]->backward_input(slot, slot, targets, sequences, tokens_each, 0.25f, count);
+        stages[i]->backward_weight(slot, slot, tokens, sequences, tokens_each, count);
+      } else {
+        stages[i]->backward(slot, tokens, targets, sequences, tokens_each, 0.25f, count);
+      }
       CHECK(std::all_of(ready.begin(), ready.end(), [](int times) { return times == 1; }));
       all.merge(gradients_of<Real>(stages[i]->tensors()));
     }
     return all;
   }
 
+  Backward how;
   std::size_t width() const { return static_cast<std::size_t>(stages[0]->config().width); }
   std::vector<std::unique_ptr<Gpt<Real>>> stages;
 };
 
 template <typename Real>
-void check_stages(const GptConfig& config, const std::vector<int>& begins, bool recompute) {
+void check_stages(const GptConfig& config, const std::vector<int>& begins, Backward how) {
   auto compute = test_compute<Real>();
   Gpt<Real> whole(config, sequences, compute, 0, false);
   whole.tensors().initialize(7);
   whole.tensors().round_parameters(compute);
-  Stages<Real> divided(config, begins, compute, recompute);
+  Stages<Real> divided(config, begins, compute, how);
   const auto text = test_text(2 * tokens_at_once + 1);
   for (int slot = 0; slot < 2; ++slot)
     divided.forward(slot, text.data() + static_cast<std::size_t>(slot) * tokens_at_once);
@@ -106,12 +119,12 @@ TEST_CASE("stages of a GPT compute the bits of the whole one", "[gpt][pipeline]"
   const GptConfig llama{3, 2, 16, tokens_each, 128, LlamaConfig{1, 24, 10000, 1e-5, false}};
   GptConfig tied = llama;
   tied.llama->tied_output = true;
-  for (const bool recompute : {false, true}) {
+  for (const Backward how : {Backward::whole, Backward::recompute, Backward::halves}) {
     for (const GptConfig& config : {gpt2, llama, tied}) {
-      check_stages<float>(config, {0, 1}, recompute);
-      check_stages<float>(config, {0, 1, 2}, recompute);
+      check_stages<float>(config, {0, 1}, how);
+      check_stages<float>(config, {0, 1, 2}, how);
     }
-    check_stages<bfloat16>(gpt2, {0, 2}, recompute);
+    check_stages<bfloat16>(gpt2, {0, 2}, how);
   }
 }
 

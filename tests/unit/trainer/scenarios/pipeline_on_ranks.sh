@@ -28,6 +28,11 @@ run 1 --deterministic --steps 4 --output "$folder/parts" > "$folder/log"
 grep -q 'resuming .*step-00000003' "$folder/log" || fail "data parallelism did not go on from step 3"
 run 2 --deterministic --strategy pipeline --pipeline-schedule interleaved-1f1b --virtual-stages 2 --steps 6 --output "$folder/parts" > "$folder/log"
 grep -q 'resuming .*step-00000004' "$folder/log" || fail "the pipeline did not go on from step 4"
+run 2 --deterministic --strategy pipeline --pipeline-schedule zb-h1 --steps 6 --output "$folder/zero-bubble" > "$folder/log"
+grep -q '^ *1 *1 *3 .* 2 of 8 ' "$folder/log" || fail "no line about the second stage of zb-h1"
+[ "$(grep -o '<title>[01][FIW][0-7]: [0-9.]* ms</title>' "$folder/zero-bubble/report.html" | sort -u -t: -k1,1 | wc -l)" -eq 48 ] ||
+  fail "the report does not draw 8 passes of each of three kinds on each rank"
+cmp "$folder/whole/$last" "$folder/zero-bubble/$last" || fail "zb-h1 has other bits than data parallelism"
 cmp "$folder/whole/$last" "$folder/parts/$last" || fail "a pipeline has other bits than data parallelism"
 
 # refused RANKS TEXT OPTIONS…: one line, and exit code 64.

@@ -109,11 +109,13 @@ void test_same_bits(const Communicator& world, const Workload& workload) {
   const Communicator self = world.split(world.rank());
   const Result expected[] = {train(self, workload, training(1)), train(self, workload, training(2))};
   const Shape shapes[] = {
-      {ScheduleKind::gpipe, 2, 1, 1},       {ScheduleKind::gpipe, 4, 2, 2},
-      {ScheduleKind::one_f_one_b, 2, 1, 2}, {ScheduleKind::one_f_one_b, 2, 2, 1},
-      {ScheduleKind::one_f_one_b, 4, 1, 1}, {ScheduleKind::one_f_one_b, 4, 2, 1, true},
-      {ScheduleKind::one_f_one_b, 2, 2, 2}, {ScheduleKind::interleaved_1f1b, 2, 1, 1},
-      {ScheduleKind::gpipe, 4, 1, 2, true}, {ScheduleKind::interleaved_1f1b, 2, 2, 1, true}};
+      {ScheduleKind::gpipe, 2, 1, 1},          {ScheduleKind::gpipe, 4, 2, 2},
+      {ScheduleKind::one_f_one_b, 2, 1, 2},    {ScheduleKind::one_f_one_b, 2, 2, 1},
+      {ScheduleKind::one_f_one_b, 4, 1, 1},    {ScheduleKind::one_f_one_b, 4, 2, 1, true},
+      {ScheduleKind::one_f_one_b, 2, 2, 2},    {ScheduleKind::interleaved_1f1b, 2, 1, 1},
+      {ScheduleKind::gpipe, 4, 1, 2, true},    {ScheduleKind::interleaved_1f1b, 2, 2, 1, true},
+      {ScheduleKind::zero_bubble_h1, 2, 2, 1}, {ScheduleKind::zero_bubble_h1, 4, 1, 1, true},
+      {ScheduleKind::zero_bubble_h1, 4, 1, 2}};
   for (const Shape& shape : shapes) {
     const int ranks = shape.stages * shape.replicas;
     const Communicator some = world.split(world.rank() < ranks ? 0 : 1);
@@ -134,21 +136,24 @@ void test_same_bits(const Communicator& world, const Workload& workload) {
 
 /// Other models, and bfloat16.
 template <typename Real>
-void test_models(const Communicator& world, const Workload& workload) {
+void test_models(const Communicator& world, const Workload& workload,
+                 const std::vector<ScheduleKind>& kinds) {
   const Communicator self = world.split(world.rank()), four = world.split(world.rank() / 4);
   if (world.rank() >= 4) return;
   const Result whole = train<Real>(self, workload, training(2));
-  const Result found = train<Real>(four, workload, pipelined(training(2), ScheduleKind::one_f_one_b, 2));
-  require(four.rank() != 0 || found.same_bits(whole), four,
-          workload.model_line() + ": the bits of one process");
+  for (const ScheduleKind kind : kinds) {
+    const Result found = train<Real>(four, workload, pipelined(training(2), kind, 2));
+    require(four.rank() != 0 || found.same_bits(whole), four,
+            workload.model_line() + ": the bits of one process");
+  }
 }
 
 void test_rounding(const Communicator& world, const Workload& workload) {
   const Communicator self = world.split(world.rank()), four = world.split(world.rank() / 4);
   if (world.rank() >= 4) return;
   const Result whole = train(self, workload, training(0));
-  for (const ScheduleKind kind :
-       {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved_1f1b}) {
+  for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
+                                  ScheduleKind::interleaved_1f1b, ScheduleKind::zero_bubble_h1}) {
     const Result found = train(four, workload, pipelined(training(0), kind, 2, 2));
     if (four.rank() != 0) continue;
     for (std::size_t i = 0; i < found.losses.size(); ++i) {
@@ -209,13 +214,17 @@ int main() {
   const auto llama = read_workload(options);
   options.model.llama->tied_output = true;
   const auto tied = read_workload(options);
+  options.recompute = false;
+  options.model.llama->tied_output = false;
+  const auto kept = read_workload(options);
   Job job = Job::join({.device = Device::cpu});
   if (job.size() != 8) return 2;
   const Communicator world = job.host_world();
   test_same_bits(world, *gpt);
-  test_models<float>(world, *llama);
-  test_models<float>(world, *tied);
-  test_models<bfloat16>(world, *gpt);
+  test_models<float>(world, *llama, {ScheduleKind::one_f_one_b});
+  test_models<float>(world, *tied, {ScheduleKind::one_f_one_b});
+  test_models<float>(world, *kept, {ScheduleKind::zero_bubble_h1});
+  test_models<bfloat16>(world, *gpt, {ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble_h1});
   test_rounding(world, *gpt);
   test_flags(world, *gpt);
   job.leave();

@@ -103,7 +103,10 @@ TEST_CASE("a stage keeps as many micro-batches as its schedule says", "[pipeline
   for (int rank = 0; rank < p; ++rank) {
     CHECK(most_in_flight(make_operations({ScheduleKind::gpipe, p, m}, rank), rank) == m);
     CHECK(most_in_flight(make_operations({ScheduleKind::one_f_one_b, p, m}, rank), rank) == p - rank);
-    CHECK(most_in_flight(make_operations({ScheduleKind::zero_bubble_h1, p, m}, rank), rank) == p);
+    const OperationList split = make_operations({ScheduleKind::zero_bubble_h1, p, m}, rank);
+    CHECK(most_in_flight(split, rank) == p);
+    CHECK(most_weights_put_off(split, rank) == rank + 1);
+    CHECK(most_weights_put_off(make_operations({ScheduleKind::one_f_one_b, p, m}, rank), rank) == 0);
   }
   CHECK(most_in_flight(make_operations({ScheduleKind::one_f_one_b, 4, 2}, 0), 0) == 2);
   for (int rank = 0; rank < p; ++rank) {
