@@ -245,11 +245,24 @@ std::string Server::describe_missing(const WaitFor& request) const {
                                      : fmt::format("no gradient from {}", fmt::join(missing, ", ")));
 }
 
+void Server::add_clock_sums(std::uint64_t clock, Reply& message) const {
+  if (auto const* const sums = pool_->sums(clock)) {
+    message.sums = *sums;
+    return;
+  }
+  message.error = fmt::format(
+      "parameter server: a wait for clock {}, but {} are complete, and only the sums of the last {} are "
+      "kept: "
+      "give staleness a bound",
+      clock, pool_->completed(), max_kept_sums);
+  message.code = ErrorCode::usage;
+}
+
 // True when it has an answer.
 bool Server::answer(const WaitingRank& waiting) {
   Reply message{waiting.request.id};
   if (pool_->completed() >= waiting.request.clocks) {
-    if (waiting.request.clocks > 0) message.sums = pool_->sums(waiting.request.clocks - 1);
+    if (waiting.request.clocks > 0) add_clock_sums(waiting.request.clocks - 1, message);
   } else if (workers_.empty()) {
     message.error = "parameter server: every worker is lost or has left";
     message.code = ErrorCode::lost_rank;

@@ -80,6 +80,7 @@ class Server {
   void wait_for(int rank, const WaitFor& request);
   void remove_worker(int rank);
   void answer_waiting();
+  void add_clock_sums(std::uint64_t clock, Reply& message) const;
   bool answer(const WaitingRank& waiting);
   std::string describe_missing(const WaitFor& request) const;
   TaskPool& pool();

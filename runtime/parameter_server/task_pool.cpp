@@ -82,8 +82,15 @@ void TaskPool::finish_clocks() {
     for (const auto& [index, sums] : first->second.sums) add_to(total, sums);
     add_to(total, std::exchange(added_, {}));
     open_.erase(first);
-    results_.push_back(std::move(total));
+    sums_.push_back(std::move(total));
+    if (sums_.size() > max_kept_sums) sums_.pop_front();
+    ++completed_;
   }
+}
+
+const std::vector<double>* TaskPool::sums(std::uint64_t clock) const {
+  std::uint64_t const first = completed_ - sums_.size();
+  return clock >= first && clock < completed_ ? &sums_[clock - first] : nullptr;
 }
 
 void TaskPool::remove_worker(int worker) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,6 +12,9 @@
 #include "muster/parameter_server.hpp"
 
 namespace muster::parameter_server {
+
+/// Of so many complete clocks the sums are kept, for clients that are late: some megabytes.
+inline constexpr std::uint64_t max_kept_sums = 1u << 16;
 
 /// Which tasks of the clocks are taken and done. Server 0 has it. A worker is named by its rank.
 class TaskPool {
@@ -26,9 +30,9 @@ class TaskPool {
   void add_sums(std::span<const double> sums);
 
   /// All tasks of so many clocks are done.
-  std::uint64_t completed() const { return results_.size(); }
-  /// Sums over the tasks of a complete clock.
-  const std::vector<double>& sums(std::uint64_t clock) const { return results_.at(clock); }
+  std::uint64_t completed() const { return completed_; }
+  /// Sums over the tasks of a complete clock; null when newer ones took their place (max_kept_sums).
+  const std::vector<double>* sums(std::uint64_t clock) const;
   /// A task of clock `last` at most was given back.
   bool has_returned(std::uint64_t last) const {
     return !returned_.empty() && returned_.begin()->first <= last;
@@ -54,7 +58,8 @@ class TaskPool {
   std::set<Key> returned_;
   std::map<Key, int> taken_;             // by whom, of tasks that are not done
   std::map<std::uint64_t, Clock> open_;  // clocks with a task that is done, and not all
-  std::vector<std::vector<double>> results_;
+  std::uint64_t completed_ = 0;
+  std::deque<std::vector<double>> sums_;  // of the newest complete clocks
   std::vector<double> added_;
 };
 

@@ -87,6 +87,13 @@ class UpdateCompute {
   Memory& parameter_memory() { return parameter_memory_ ? *parameter_memory_ : memory(); }
   /// For models that are built from now on. Null: memory().
   void set_parameter_memory(Memory* memory) { parameter_memory_ = memory; }
+  /// Host memory to and from which a device copies while it computes.
+  virtual Memory& transfer_memory() { return host_memory(); }
+  /// Bytes of memory() that are allocated now; 0 for host memory.
+  virtual std::size_t allocated_bytes() const { return 0; }
+  /// For models that are built from now on and read only rounded parameters: whether they have no others.
+  void set_rounded_only(bool only) { rounded_only_ = only; }
+  bool rounded_only() const { return rounded_only_; }
   /// The threads of this process that share the work on host memory.
   virtual int threads() const { return 1; }
   /// Null: the device chooses no algorithms.
@@ -132,6 +139,9 @@ class UpdateCompute {
   void set_loss(double loss) { loss_ = loss; }
   /// While it is on, a cross-entropy adds to loss().
   void accumulate_loss(bool on) { accumulates_loss_ = on; }
+  bool accumulates_loss() const { return accumulates_loss_; }
+  /// loss() for a model that another compute ran.
+  void set_loss(double loss) { loss_ = loss; }
   /// sum += x; with `first`, sum = x.
   virtual void accumulate(const Real* x, Real* sum, std::size_t count, bool first) = 0;
   /// Sets these bytes of memory() to 0.
@@ -162,6 +172,7 @@ class UpdateCompute {
 
  private:
   Memory* parameter_memory_ = nullptr;
+  bool rounded_only_ = false;
   StepOutcome step_;
   bool chunk_is_finite_ = true;
 };

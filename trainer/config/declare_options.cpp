@@ -268,9 +268,10 @@ void add_strategy_options(CLI::App& app, Options& o) {
   add_option(
       app, "--strategy", o.strategy,
       "How the ranks divide the training: data-parallel reduces the gradients in each step; central-storage "
-      "does so with one copy of parameters and optimizer state on each host; local-sgd lets each rank train "
-      "by itself and averages the parameters from time to time; parameter-server has ranks that hold the "
-      "parameters, to which workers push gradients; pipeline divides the layers over ranks")
+      "does so with one copy of parameters and optimizer state in each host's memory, also for GPUs; "
+      "local-sgd lets each rank train by itself and averages the parameters from time to time; "
+      "parameter-server has ranks that hold the parameters, to which workers push gradients; pipeline "
+      "divides the layers over ranks")
       ->check(
           CLI::IsMember({"data-parallel", "central-storage", "local-sgd", "parameter-server", "pipeline"}));
   add_option(app, "--sync-every", o.sync_every,

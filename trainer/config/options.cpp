@@ -192,7 +192,7 @@ void refuse_ineffective_settings(const Options& o) {
         " has a meaning with --deterministic only: leave it out, or add that");
   check("micro-batch", o.micro_batch, defaults.micro_batch, !o.deterministic,
         " has no effect with --deterministic, which computes a --chunk at once: leave it out");
-  check("threads", o.threads, defaults.threads, o.device != Device::cuda,
+  check("threads", o.threads, defaults.threads, o.device != Device::cuda || o.strategy == "central-storage",
         " has no effect with --device=cuda: leave it out");
   const bool on_images = models::has_batch_norm(o.model_name);
   check("width-multiplier", o.width_multiplier, defaults.width_multiplier, o.model_name == "mobilenet-v1",
@@ -280,8 +280,8 @@ std::vector<std::string> setting_warnings(const Options& o, int ranks, std::uint
   if (o.shard_optimizer && ranks == 1) warnings.emplace_back("--shard-optimizer has no effect on 1 rank");
   if (o.strategy == "local-sgd" && ranks == 1 && o.outer_optimizer == "average")
     warnings.emplace_back("--strategy=local-sgd has no effect on 1 rank");
-  if (o.strategy == "central-storage" && ranks == 1)
-    warnings.emplace_back("--strategy=central-storage has no effect on 1 rank");
+  if (o.strategy == "central-storage" && ranks == 1 && o.device != Device::cuda)
+    warnings.emplace_back("--strategy=central-storage has no effect on 1 rank without a GPU");
   if (o.sync_batch_norm && ranks == 1) warnings.emplace_back("--sync-batch-norm has no effect on 1 rank");
   const int chunks = (o.batch - 1) / o.chunk + 1;
   if (o.deterministic && chunks < ranks && o.strategy != "local-sgd") {

@@ -25,7 +25,7 @@ Gpt<Real>::Gpt(const GptConfig& config, const GptStage& stage, int max_batch, co
     : config_(config),
       places_(config, stage.layers),
       tensors_(gpt_tensors(config, stage.layers), extra, std::is_same_v<Real, bfloat16>, compute.memory(),
-               &compute.parameter_memory()),
+               &compute.parameter_memory(), std::is_same_v<Real, bfloat16> && compute.rounded_only()),
       max_batch_(max_batch),
       compute_(compute),
       llama_(llama_compute(config, compute)),

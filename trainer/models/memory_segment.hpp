@@ -12,7 +12,8 @@ struct MemorySegment {
   std::string name;
   std::uint64_t bytes = 0;
   bool is_activation = false;
-  bool is_shared = false;  ///< the ranks of a host have it in common
+  bool is_shared = false;     ///< the ranks of a host have it in common
+  bool is_offloaded = false;  ///< in the host's memory, of a rank that computes on a GPU
 };
 
 using MemorySegments = std::vector<MemorySegment>;
@@ -20,6 +21,13 @@ using MemorySegments = std::vector<MemorySegment>;
 inline std::uint64_t total_bytes(const MemorySegments& segments) {
   std::uint64_t total = 0;
   for (const MemorySegment& segment : segments) total += segment.bytes;
+  return total;
+}
+
+inline std::uint64_t offloaded_bytes(const MemorySegments& segments) {
+  std::uint64_t total = 0;
+  for (const MemorySegment& segment : segments)
+    if (segment.is_offloaded) total += segment.bytes;
   return total;
 }
 

@@ -22,10 +22,10 @@ double initial_element(const Tensor& tensor, std::uint64_t seed, std::size_t ind
 
 template <typename Real>
 ModelTensors<Real>::ModelTensors(TensorTable table, std::size_t extra, bool rounds, compute::Memory& memory,
-                                 compute::Memory* parameters)
+                                 compute::Memory* parameters, bool rounded_only)
     : table_(std::move(table)),
       memory_(parameters ? *parameters : memory),
-      parameters_(table_.arena_size, memory_),
+      parameters_(rounded_only ? 0 : table_.arena_size, memory_),
       gradients_(compute::aligned_count<Real>(extra) + table_.arena_size, memory),
       rounded_(rounds ? table_.arena_size : 0, memory_) {}
 

@@ -26,9 +26,10 @@ class ModelTensors {
   /// `extra`: number of elements, rounded up to a cache line, before the gradients in memory, so that a few
   /// scalars can be reduced together with them. `rounds`: keep rounded parameters. `parameters`: the memory
   /// of the parameters and of the rounded ones, allocated in this order; null: `memory`.
+  /// `rounded_only`: there are rounded parameters and no others.
   explicit ModelTensors(TensorTable table, std::size_t extra = 0, bool rounds = false,
                         compute::Memory& memory = compute::host_memory(),
-                        compute::Memory* parameters = nullptr);
+                        compute::Memory* parameters = nullptr, bool rounded_only = false);
 
   const TensorTable& table() const noexcept { return table_; }
   std::span<Real> parameters() noexcept { return parameters_.span(); }

@@ -131,17 +131,22 @@ std::string machine(const Summary& s) {
 }
 
 std::string memory_table(const Summary& s) {
-  const std::uint64_t total = total_bytes(s.memory);
+  const std::uint64_t total = total_bytes(s.memory), offloaded = offloaded_bytes(s.memory);
   std::string out = "<table>\n";
   for (const MemorySegment& segment : s.memory) {
-    out += row(segment.name,
+    out += row(segment.name + (segment.is_offloaded ? ", on the host" : ""),
                fmt::format("{}, {}", format_bytes(segment.bytes),
                            percent(static_cast<double>(segment.bytes) / static_cast<double>(total))));
   }
   out += row("estimated before the first step, total", format_bytes(total));
+  if (offloaded > 0) {
+    out += row("estimated on the GPU", format_bytes(total - offloaded));
+    out += row("estimated on the host", format_bytes(offloaded));
+  }
+  if (s.on_gpu) out += row("measured on rank 0's GPU, allocated at the end", format_bytes(s.gpu_bytes));
   out += row("measured peak of rank 0's process, with program and libraries",
              format_bytes(s.peak_resident_bytes));
-  out += row("free on its host at start", format_bytes(s.free_bytes));
+  out += row(s.on_gpu ? "free on its GPU at start" : "free on its host at start", format_bytes(s.free_bytes));
   return out + "</table>\n";
 }
 

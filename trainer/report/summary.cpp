@@ -43,6 +43,8 @@ nlohmann::ordered_json memory_json(const Summary& s) {
   auto segments = nlohmann::ordered_json::object();
   for (const MemorySegment& segment : s.memory) segments[segment.name] = segment.bytes;
   return {{"planned_bytes", total_bytes(s.memory)},
+          {"planned_offloaded_bytes", offloaded_bytes(s.memory)},
+          {"gpu_bytes", s.gpu_bytes},
           {"peak_resident_bytes", s.peak_resident_bytes},
           {"free_bytes", s.free_bytes},
           {"segments", std::move(segments)}};

@@ -46,7 +46,9 @@ struct Summary {
 
   MemorySegments memory;                  ///< estimated memory of rank 0
   std::uint64_t peak_resident_bytes = 0;  ///< measured, of rank 0's process
-  std::uint64_t free_bytes = 0;           ///< free memory of rank 0's host at start
+  std::uint64_t free_bytes = 0;           ///< free memory of rank 0's host, or of its GPU, at start
+  bool on_gpu = false;
+  std::uint64_t gpu_bytes = 0;  ///< that rank 0 has allocated on its GPU, at the end
 
   int world_size = 1, hosts = 1;        ///< at the start
   std::vector<std::string> lost_ranks;  ///< without which the run went on, and after which step

@@ -32,6 +32,24 @@ void reserve_state_copies(const Workload& workload, const StrategySettings& sett
   free.where += fmt::format(" beside {} for the copies of --elastic", format_bytes(copies));
 }
 
+/// Refuses a run whose ranks with GPUs need more memory of their host than it has.
+void check_offloaded_memory(const Workload& workload, const StrategySettings& settings, const Job& job,
+                            CollectiveErrors& errors) {
+  errors.run_on_all([&] {
+    const std::vector<int> host_ranks = ranks_on_host(job.roster(), job.rank());
+    const std::uint64_t needed = estimate_offloaded_memory(workload, settings, host_ranks, job.size());
+    const FreeMemory free = free_memory();
+    if (needed <= free.bytes) return;
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("the parameters and gradients of {} on {} need {} of its memory, and {} is {}: use "
+                    "a smaller model, fewer ranks a host or --strategy=data-parallel",
+                    plural(static_cast<std::int64_t>(host_ranks.size()), "rank"),
+                    job.roster()[static_cast<std::size_t>(job.rank())].host, format_bytes(needed),
+                    format_bytes(free.bytes), free.where));
+  });
+}
+
 /// Advice for when not even one sample per rank fits.
 std::string describe_remedy(const Options& options) {
   std::string out = "use a smaller model";
@@ -46,6 +64,7 @@ std::string describe_remedy(const Options& options) {
 FreeMemory check_memory(const Options& options, const Workload& workload, const StrategySettings& settings,
                         const Job& job, const compute::cuda::OpenedGpu& gpu, CollectiveErrors& errors) {
   const bool on_gpu = gpu.compute != nullptr;
+  if (on_gpu) check_offloaded_memory(workload, settings, job, errors);
   std::vector<int> host_ranks =
       on_gpu ? std::vector<int>{job.rank()} : ranks_on_host(job.roster(), job.rank());
   FreeMemory free = on_gpu ? FreeMemory{gpu.free_bytes, "free on its GPU"} : free_memory();

@@ -13,8 +13,7 @@ namespace {
 constexpr int head_width = 64, max_width = 2048;
 
 std::string no_gpu_reason(const Options& o) {
-  if (o.strategy == "central-storage" || o.strategy == "parameter-server")
-    return fmt::format("--strategy={} computes on the CPU", o.strategy);
+  if (o.strategy == "parameter-server") return "--strategy=parameter-server computes on the CPU";
   if (o.dtype == "fp32" && o.origins.contains("dtype")) return fp32_on_gpu;
   if (!models::is_image_network(o.model_name)) return describe_missing_kernels(o.model);
   const std::string missing = describe_missing_kernels();

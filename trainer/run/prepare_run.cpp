@@ -11,6 +11,7 @@
 #include "compute/cpu/cpu_compute.hpp"
 #include "config/settings.hpp"
 #include "files/hash.hpp"
+#include "machine/host_memory.hpp"
 #include "machine/measure_peak_flops.hpp"
 #include "machine/threads.hpp"
 #include "models/named_network.hpp"
@@ -59,9 +60,11 @@ pipeline::Settings pipeline_settings(const Options& options) {
 }
 
 StrategySettings strategy_settings(const Options& options, Job& job) {
-  StrategySettings settings(replica_settings(options, job.on_gpu()));
+  const bool offloads = options.strategy == "central-storage" && job.on_gpu();
+  StrategySettings settings(replica_settings(options, job.on_gpu() && !offloads));
   if (options.strategy == "central-storage") {
-    settings.central_storage = {job.host_index(), job.roster()[static_cast<std::size_t>(job.rank())].host};
+    settings.central_storage = {job.host_index(), job.roster()[static_cast<std::size_t>(job.rank())].host,
+                                offloads ? choose_threads(options.threads, job.roster(), job.rank()) : 0};
   } else if (options.strategy == "parameter-server") {
     const bool bounded = options.staleness != "unbounded";
     settings.parameter_server = {&job, options.servers,
@@ -149,7 +152,8 @@ std::unique_ptr<compute::Compute<Real>> compute_on_cpu(int threads) {
 
 std::function<double()> build_strategy(const Options& options, Job& job, RunParts& parts,
                                        const StrategySettings& settings, compute::cuda::OpenedGpu gpu) {
-  const int threads = gpu.compute ? 1 : choose_threads(options.threads, job.roster(), job.rank());
+  const bool updates_here = !gpu.compute || options.strategy == "central-storage";
+  const int threads = updates_here ? choose_threads(options.threads, job.roster(), job.rank()) : 1;
   const Communicator host = job.host_world();
   parts.state.threads = threads;
   if (gpu.compute) return build_strategy_on(parts, settings, std::move(gpu.compute), job.world(), host);
@@ -217,6 +221,7 @@ Summary run_facts(const Options& options, Job& job, const RunParts& parts, const
   s.tokens_per_step = parts.strategy->predictions_per_step();
   s.flops_per_token = workload.flops_per_sample() / static_cast<double>(workload.predictions_per_sample());
   s.memory = estimate_memory(workload, settings, 0, job.size());
+  s.on_gpu = job.on_gpu();
   s.world_size = job.size();
   s.hosts = job.host_count();
   s.backend = job.host_world().backend();
@@ -225,16 +230,24 @@ Summary run_facts(const Options& options, Job& job, const RunParts& parts, const
 
 void print_memory_estimate(const RunParts& parts) {
   std::uint64_t activations = 0;
-  std::string text;
+  std::string text, offloaded;
   for (const MemorySegment& segment : parts.facts.memory) {
     if (segment.is_activation)
       activations += segment.bytes;
     else
-      text += fmt::format("{} {}, ", segment.name, format_bytes(segment.bytes));
+      (segment.is_offloaded ? offloaded : text) +=
+          fmt::format("{} {}, ", segment.name, format_bytes(segment.bytes));
   }
   text += fmt::format("activations {}", format_bytes(activations));
-  fmt::print("memory {} on rank 0 ({}); {} {}\n", format_bytes(total_bytes(parts.facts.memory)), text,
-             format_bytes(parts.facts.free_bytes), parts.memory_limit);
+  const std::uint64_t on_host = offloaded_bytes(parts.facts.memory);
+  fmt::print("memory {} on rank 0 ({}); {} {}\n", format_bytes(total_bytes(parts.facts.memory) - on_host),
+             text, format_bytes(parts.facts.free_bytes), parts.memory_limit);
+  if (on_host > 0) {
+    const FreeMemory free = free_memory();
+    offloaded.resize(offloaded.size() - 2);
+    fmt::print("host memory {} for rank 0 ({}); {} {}\n", format_bytes(on_host), offloaded,
+               format_bytes(free.bytes), free.where);
+  }
 }
 
 }  // namespace
@@ -307,7 +320,11 @@ void print_run_info(const Options& options, const Job& job, const RunParts& part
                    : "");
   }
   if (options.strategy == "central-storage")
-    fmt::print("central-storage: the ranks of a host share its copy of parameters and moments\n");
+    fmt::print("central-storage: the ranks of a host share its copy of parameters and moments{}\n",
+               job.on_gpu()
+                   ? fmt::format(", which {} of each rank update{}", plural(parts.state.threads, "thread"),
+                                 parts.state.threads == 1 ? "s" : "")
+                   : "");
   if (options.strategy == "parameter-server") {
     fmt::print("parameter-server: {}, {}, staleness {}\n", plural(options.servers, "server"),
                plural(facts.world_size - options.servers, "worker"), options.staleness);

@@ -78,7 +78,9 @@ class Trainer {
   /// Keeps an error of `write` in output_error_, and does nothing after one.
   void keep_error(const std::function<void()>& write);
   Summary summary(const Progress& progress, const std::string& ended) const {
-    return recorder_->summary(progress.throughput(), state().step, checkpointer_->good(), ended);
+    Summary found = recorder_->summary(progress.throughput(), state().step, checkpointer_->good(), ended);
+    found.gpu_bytes = parts_.compute->allocated_bytes();
+    return found;
   }
   RunStatus status(RunStatus::State state) const;
   bool is_rank0() const { return world_.rank() == 0; }

@@ -48,7 +48,8 @@ MemorySegments estimate_memory(const Workload& workload, const StrategySettings&
   if (settings.local_sgd)
     return LocalSgd::estimate_memory(workload, *settings.local_sgd, settings.replica, rank, ranks);
   if (settings.central_storage)
-    return CentralStorage::estimate_memory(workload, settings.replica, rank, ranks);
+    return CentralStorage::estimate_memory(workload, *settings.central_storage, settings.replica, rank,
+                                           ranks);
   if (settings.parameter_server)
     return ParameterServerTraining::estimate_memory(workload, *settings.parameter_server, settings.replica,
                                                     rank, ranks);

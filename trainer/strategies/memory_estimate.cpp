@@ -11,7 +11,17 @@ std::uint64_t estimate_host_memory(const Workload& workload, const StrategySetti
   for (std::size_t i = 0; i < host_ranks.size(); ++i) {
     bytes += program_bytes;
     for (const MemorySegment& segment : estimate_memory(workload, settings, host_ranks[i], ranks))
-      if (i == 0 || !segment.is_shared) bytes += segment.bytes;
+      if (!segment.is_offloaded && (i == 0 || !segment.is_shared)) bytes += segment.bytes;
+  }
+  return bytes;
+}
+
+std::uint64_t estimate_offloaded_memory(const Workload& workload, const StrategySettings& settings,
+                                        std::span<const int> host_ranks, int ranks) {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < host_ranks.size(); ++i) {
+    for (const MemorySegment& segment : estimate_memory(workload, settings, host_ranks[i], ranks))
+      if (segment.is_offloaded && (i == 0 || !segment.is_shared)) bytes += segment.bytes;
   }
   return bytes;
 }

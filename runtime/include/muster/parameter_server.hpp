@@ -136,6 +136,8 @@ class MUSTER_EXPORT ParameterClient {
   /// Waits until all tasks of the clock are applied on all servers. Returns the totals of their `sums`, added
   /// in the order of tasks and so the same bits for every caller. On a worker with deals_tasks it returns
   /// nothing when a lost worker's task is to be taken first.
+  /// Server 0 keeps the totals of the last 65,536 complete clocks; for an older one it throws
+  /// Error(ErrorCode::usage).
   std::optional<std::vector<double>> wait_for(std::uint64_t clock);
   /// How many clocks are known to be complete. Does not wait.
   std::uint64_t completed() const noexcept;

@@ -14,6 +14,7 @@
 #include "compute/cuda/matmul.hpp"
 #include "compute/cuda/staging.hpp"
 #include "compute/cuda/token_sort_index.hpp"
+#include "compute/cuda/transfer_memory.hpp"
 
 namespace muster::compute::cuda {
 
@@ -52,6 +53,8 @@ class CudaCompute final : public Compute<bfloat16> {
   }
   std::string describe() const override;
   Memory& memory() override { return gpu_; }
+  Memory& transfer_memory() override { return transfer_memory_; }
+  std::size_t allocated_bytes() const override { return gpu_.allocated(); }
   Autotuner* autotuner() override { return matmul_.get(); }
   Stream stream() const override { return gpu_.stream(); }
   std::unique_ptr<SideStream> open_side_stream() override { return std::make_unique<CudaSideStream>(gpu_); }
@@ -118,6 +121,7 @@ class CudaCompute final : public Compute<bfloat16> {
 
   Options options_;
   Gpu gpu_;
+  TransferMemory transfer_memory_{gpu_};
   std::unique_ptr<CublasMatmul> matmul_;
   Staging tokens_{gpu_}, targets_{gpu_}, order_{gpu_};
   TokenSortIndex token_sort_index_;

@@ -18,6 +18,7 @@ class CudaSideStream final : public SideStream {
 
   Stream stream() const override { return stream_; }
   void wait_for_main() override;
+  void download(void* to, const void* from, std::size_t bytes) override;
   std::unique_ptr<StreamPosition> position() override;
 
  private:

@@ -24,8 +24,13 @@ template <typename Real>
 CentralStorage::CentralStorage(const Settings& settings, const Replica::Settings& training,
                                const Workload& workload, compute::Compute<Real>& compute, Communicator world)
     : NodeTensors(shape_of(workload, training), world, settings.host_index, settings.host),
-      Replica(training, workload, compute, world, world,
+      HostUpdates(settings.update_threads),
+      Replica(training, workload, choose(compute),
+              build(workload, compute, samples_at_once(training, world.rank(), world.size()), extra_scalars,
+                    parameter_memory()),
+              world, world,
               Storage{parameter_memory(), part(), {part_of(moment1(), part()), part_of(moment2(), part())}}) {
+  compute.set_label_smoothing(training.label_smoothing);
 }
 
 template CentralStorage::CentralStorage(const Settings&, const Replica::Settings&, const Workload&,
@@ -33,14 +38,23 @@ template CentralStorage::CentralStorage(const Settings&, const Replica::Settings
 template CentralStorage::CentralStorage(const Settings&, const Replica::Settings&, const Workload&,
                                         compute::Compute<bfloat16>&, Communicator);
 
-MemorySegments CentralStorage::estimate_memory(const Workload& workload, const Replica::Settings& training,
-                                               int rank, int ranks) {
-  MemorySegments segments = muster::estimate_memory(workload, training, rank, ranks);
-  std::erase_if(segments, [](const MemorySegment& segment) {
-    return segment.name == "parameters" || segment.name == "rounded parameters" || segment.name == "moments";
-  });
-  const MemorySegments shared = NodeTensors::estimate_memory(shape_of(workload, training));
-  segments.insert(segments.begin(), shared.begin(), shared.end());
+MemorySegments CentralStorage::estimate_memory(const Workload& workload, const Settings& settings,
+                                               const Replica::Settings& training, int rank, int ranks) {
+  MemorySegments segments = NodeTensors::estimate_memory(shape_of(workload, training));
+  const bool offloads = settings.update_threads > 0;
+  for (MemorySegment& segment : segments) segment.is_offloaded = offloads;
+  const bool reads_parameters = workload.table().trained_size < workload.table().arena_size;
+  for (MemorySegment& segment : muster::estimate_memory(workload, training, rank, ranks)) {
+    const std::string& name = segment.name;
+    if (name == "moments") continue;
+    if (!offloads && (name == "parameters" || name == "rounded parameters")) continue;
+    if (offloads && name == "parameters" && !reads_parameters) continue;
+    if (offloads && name == "gradients")
+      segments.push_back({"gradients on the host", segment.bytes, false, false, true});
+    segment.is_offloaded = offloads && (name == "sums of chunks" || name == "sums of micro-batches" ||
+                                        name == "copy for checkpoints");
+    segments.push_back(segment);
+  }
   return segments;
 }
 
@@ -50,6 +64,7 @@ void CentralStorage::broadcast() {
     round_parameters();
   }
   barrier();
+  upload();
 }
 
 void CentralStorage::scatter_state(const TrainingTensors& whole) {
@@ -78,6 +93,7 @@ void CentralStorage::gather_state(const TrainingTensors& whole) {
 void CentralStorage::exchange_parts(StepResult& result) {
   const auto from = std::chrono::steady_clock::now();
   barrier();
+  upload();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
   result.exposed += seconds;
   result.communication += seconds;

@@ -16,10 +16,13 @@ namespace {
 constexpr std::size_t device_bucket_bytes = 25u << 20;
 
 template <typename Real>
-std::unique_ptr<Model> build_model(const Workload& workload, compute::Compute<Real>& compute,
-                                   std::uint64_t max_samples, compute::Memory* parameters) {
+std::unique_ptr<Model> build_model(const Replica::Settings& settings, const Workload& workload,
+                                   compute::Compute<Real>& compute, const Communicator& world,
+                                   compute::Memory* parameters) {
+  compute.set_label_smoothing(settings.label_smoothing);
   compute.set_parameter_memory(parameters);
-  auto model = workload.build(compute, max_samples, Replica::extra_scalars);
+  auto model = workload.build(compute, Replica::samples_at_once(settings, world.rank(), world.size()),
+                              Replica::extra_scalars);
   compute.set_parameter_memory(nullptr);
   return model;
 }
@@ -29,18 +32,23 @@ std::unique_ptr<Model> build_model(const Workload& workload, compute::Compute<Re
 template <typename Real>
 Replica::Replica(const Settings& settings, const Workload& workload, compute::Compute<Real>& compute,
                  Communicator world, std::optional<Communicator> host, const std::optional<Storage>& storage)
+    : Replica(settings, workload, compute,
+              build_model(settings, workload, compute, world, storage ? &storage->parameters : nullptr),
+              world, std::move(host), storage) {}
+
+Replica::Replica(const Settings& settings, const Workload& workload, compute::UpdateCompute<float>& compute,
+                 std::unique_ptr<Model> model, Communicator world, std::optional<Communicator> host,
+                 const std::optional<Storage>& storage)
     : settings_(settings),
       workload_(workload),
       world_(std::move(world)),
       host_(host ? std::move(*host) : world_),
       compute_(compute),
-      model_(build_model(workload, compute, samples_at_once(settings, world_.rank(), world_.size()),
-                         storage ? &storage->parameters : nullptr)),
+      model_(std::move(model)),
       optimizer_(storage ? Optimizer<float>(model_->tensors().table(), settings.optimizer, compute,
                                             storage->part, storage->moments)
                          : Optimizer<float>(model_->tensors().table(), settings.optimizer, compute,
                                             rank_part(world_.rank()))) {
-  compute.set_label_smoothing(settings.label_smoothing);
   compute.drop_outcomes();  // of a replica that failed
   if (micro_batches(settings, world_.rank(), world_.size()) > 1)
     micro_batch_sums_ = compute::Arena<float>(table().arena_size, compute.memory());

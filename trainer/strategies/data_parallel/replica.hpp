@@ -138,6 +138,10 @@ class Replica : public Strategy {
   template <typename Real>
   Replica(const Settings& settings, const Workload& workload, compute::Compute<Real>& compute,
           Communicator world, std::optional<Communicator> host, const std::optional<Storage>& storage);
+  /// With a model that is built, whose parameters and gradients lie in `compute`'s memory.
+  Replica(const Settings& settings, const Workload& workload, compute::UpdateCompute<float>& compute,
+          std::unique_ptr<Model> model, Communicator world, std::optional<Communicator> host,
+          const std::optional<Storage>& storage);
 
   /// Makes all ranks' updates of a step visible to this rank, whose own part is updated.
   virtual void exchange_parts(StepResult& result);

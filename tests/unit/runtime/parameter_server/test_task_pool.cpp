@@ -21,7 +21,7 @@ TEST_CASE("tasks are dealt in order, up to a clock") {
   pool.complete(1, {0, 0}, Sums{1, 1});
   pool.complete(1, {0, 0}, Sums{1, 1});
   CHECK(pool.completed() == 1);
-  CHECK(pool.sums(0) == Sums{3, 1});
+  CHECK(*pool.sums(0) == Sums{3, 1});
   CHECK(pool.missing_workers().empty());
   CHECK_THROWS_AS(pool.complete(1, {1, 1}, Sums{}), Error);
   CHECK_THROWS_AS(pool.complete(1, {1, 2}, Sums{}), Error);
@@ -57,8 +57,20 @@ TEST_CASE("sums of a rank without tasks belong to the next clock") {
   pool.add_sums(Sums{0, 7});
   pool.complete(1, {0, 0}, Sums{1});
   pool.complete(1, {1, 0}, Sums{1});
-  CHECK(pool.sums(0) == Sums{1, 7});
-  CHECK(pool.sums(1) == Sums{1});
+  CHECK(*pool.sums(0) == Sums{1, 7});
+  CHECK(*pool.sums(1) == Sums{1});
+}
+
+TEST_CASE("the sums of old clocks are dropped") {
+  TaskPool pool(1, {1});
+  for (std::uint64_t clock = 0; clock <= max_kept_sums; ++clock)
+    pool.complete(1, {clock, 0}, Sums{static_cast<double>(clock)});
+  CHECK(pool.completed() == max_kept_sums + 1);
+  CHECK(pool.sums(0) == nullptr);
+  CHECK(pool.sums(max_kept_sums + 1) == nullptr);
+  REQUIRE(pool.sums(1) != nullptr);
+  CHECK(*pool.sums(1) == Sums{1});
+  CHECK(*pool.sums(max_kept_sums) == Sums{double{max_kept_sums}});
 }
 
 TEST_CASE("a gradient that comes again changes nothing, and a synchronous one has its clock") {

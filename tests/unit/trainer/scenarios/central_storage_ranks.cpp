@@ -36,6 +36,7 @@ struct Course {
   int micro_batch = 0;
   int from = 0, to = 3;  ///< steps
   bool sharded = false;
+  int update_threads = 0;  ///< above 0, computing and updating have memory of their own
 
   StrategySettings settings(std::size_t real_bytes) const {
     OptimizerSettings optimizer;
@@ -53,7 +54,8 @@ FullState train(Communicator world, const Workload& workload, const Course& cour
                 const std::vector<int>& hosts, FullState state = {}) {
   StrategySettings settings = course.settings(sizeof(Real));
   const int rank = world.rank();
-  if (!hosts.empty()) settings.central_storage = {hosts[static_cast<std::size_t>(rank)], "here"};
+  if (!hosts.empty())
+    settings.central_storage = {hosts[static_cast<std::size_t>(rank)], "here", course.update_threads};
   auto compute = test_compute<Real>();
   const auto strategy = make_strategy(settings, workload, compute, world, world);
   if (course.from == 0) {
@@ -107,15 +109,21 @@ void test_bits(Communicator all, const Workload& workload) {
          "micro-batches: the bits of data parallelism");
     same(train<bfloat16>(world, workload, {}, hosts), train<bfloat16>(world, workload, {}, {}),
          "the bits of data parallelism in bfloat16");
+    same(train<bfloat16>(world, workload, {.update_threads = 1}, hosts),
+         train<bfloat16>(world, workload, {}, {}), "offloaded: the bits of data parallelism");
+    Course offloaded = micro_batches;
+    offloaded.update_threads = 1;
+    same(train<bfloat16>(world, workload, offloaded, hosts),
+         train<bfloat16>(world, workload, micro_batches, {}), "offloaded micro-batches: the same");
   }
 }
 
 /// What is allocated beside what was estimated; "sums of chunks" and the copy for checkpoints lie elsewhere.
 template <typename Real>
-void test_memory(Communicator world, const Workload& workload) {
+void test_memory(Communicator world, const Workload& workload, int update_threads = 0) {
   const Course course{.chunk = 0, .micro_batch = 1};
   StrategySettings settings = course.settings(sizeof(Real));
-  settings.central_storage = {world.rank() / 2, "here"};
+  settings.central_storage = {world.rank() / 2, "here", update_threads};
   auto compute = test_compute<Real>();
   CentralStorage strategy(*settings.central_storage, settings.replica, workload, compute, world);
   std::uint64_t shared = 0, own = 0;
@@ -193,6 +201,7 @@ int main() {
   test_bits(world, *workload);
   test_memory<float>(world, *workload);
   test_memory<bfloat16>(world, *workload);
+  test_memory<bfloat16>(world, *workload, 1);
   test_no_memory(world, *workload);
   test_skipped_update(world, *workload);
   job.leave();

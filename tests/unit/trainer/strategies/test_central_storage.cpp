@@ -35,7 +35,7 @@ TEST_CASE("settings that contradict central storage are refused", "[options][str
   CHECK(refused("--sync-every=9").find("--sync-every 9 has a meaning with --strategy=local-sgd only") == 0);
   CHECK(refused("--outer-optimizer=nesterov").find("--outer-optimizer nesterov has a meaning") == 0);
   CHECK(setting_warnings(parse_central({}), 1, 1000) ==
-        std::vector<std::string>{"--strategy=central-storage has no effect on 1 rank"});
+        std::vector<std::string>{"--strategy=central-storage has no effect on 1 rank without a GPU"});
 }
 
 TEST_CASE("shared memory is counted once for the ranks of a host", "[memory][strategies]") {
@@ -56,6 +56,27 @@ TEST_CASE("shared memory is counted once for the ranks of a host", "[memory][str
   central.replica.real_bytes = sizeof(bfloat16);
   CHECK(shared_bytes(estimate_memory(*workload, central, 1, 4)) ==
         2 * tensors + compute::aligned_count<std::byte>(tensors / 2));
+}
+
+TEST_CASE("with GPUs, state and the reduction are counted in the host's memory", "[memory][strategies]") {
+  const TemporaryFolder folder;
+  const auto workload = read_workload(small_run(folder));
+  StrategySettings settings(Replica::Settings{{}, 9, 3});
+  settings.replica.real_bytes = sizeof(bfloat16);
+  const std::vector<int> one{1}, two{1, 2};
+  settings.central_storage = {0, "here", 1};
+  const std::uint64_t shared = shared_bytes(estimate_memory(*workload, settings, 1, 4)),
+                      on_one = estimate_offloaded_memory(*workload, settings, one, 4),
+                      on_two = estimate_offloaded_memory(*workload, settings, two, 4);
+  const auto floats = workload->table().arena_size * sizeof(float);
+  CHECK(on_two - on_one == on_one - shared);
+  CHECK(on_one - shared >= floats);  // the gradients
+  CHECK(on_one - shared < 2 * floats);
+  const std::uint64_t on_gpu = estimate_host_memory(*workload, settings, one, 4);
+  settings.central_storage.reset();
+  // The parameters and two moments are gone.
+  CHECK(estimate_host_memory(*workload, settings, one, 4) - on_gpu == 3 * floats);
+  CHECK(estimate_offloaded_memory(*workload, settings, one, 4) == 0);
 }
 
 TEST_CASE("central storage of one rank changes no bit, and checkpoints pass to it and from it",

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strategies/central_storage/offloaded_model.hpp"
+
+namespace muster {
+
+OffloadedModel::OffloadedModel(std::unique_ptr<Model> device, compute::UpdateCompute<float>& device_compute,
+                               compute::UpdateCompute<float>& updates, std::size_t extra,
+                               compute::Memory& parameters)
+    : device_(std::move(device)),
+      device_compute_(device_compute),
+      updates_(updates),
+      host_(device_->tensors().table(), extra, true, device_compute.transfer_memory(), &parameters),
+      side_stream_(device_compute.open_side_stream()) {}
+
+void OffloadedModel::download(std::size_t tensor) {
+  const std::span<float> to = host_.extra_and_gradients()[tensor + 1];
+  const float* const from = device_->tensors().gradient(tensor);
+  if (!side_stream_) return device_compute_.memory().copy_out(to.data(), from, to.size_bytes());
+  side_stream_->wait_for_main();
+  side_stream_->download(to.data(), from, to.size_bytes());
+  copies_.emplace_back(tensor, side_stream_->position());
+}
+
+void OffloadedModel::gradients(float gradient_scale, const Ready& ready) {
+  copies_.clear();  // of a pass that failed
+  device_compute_.accumulate_loss(updates_.accumulates_loss());
+  device_->gradients(gradient_scale, [&](std::size_t tensor) {
+    download(tensor);
+    if (!side_stream_) ready(tensor);
+  });
+  for (const auto& [tensor, position] : copies_) {
+    position->wait();
+    ready(tensor);
+  }
+  copies_.clear();
+  updates_.set_loss(device_compute_.loss());
+  device_compute_.accumulate_loss(false);
+}
+
+void OffloadedModel::upload() {
+  models::ModelTensors<float>& device = device_->tensors();
+  compute::Memory& memory = device_compute_.memory();
+  memory.copy_in(device.rounded().data(), host_.rounded().data(), device.rounded().size_bytes());
+  memory.copy_in(device.parameters().data(), host_.parameters().data(), device.parameters().size_bytes());
+}
+
+HostUpdates::HostUpdates(int threads) {
+  if (threads > 0) cpu_.emplace(compute::cpu::CpuCompute<float>::Options{threads, true, nullptr});
+}
+
+template <typename Real>
+std::unique_ptr<Model> HostUpdates::build(const Workload& workload, compute::Compute<Real>& compute,
+                                          std::uint64_t max_samples, std::size_t extra,
+                                          compute::Memory& parameters) {
+  if (!cpu_) {
+    compute.set_parameter_memory(&parameters);
+    auto model = workload.build(compute, max_samples, extra);
+    compute.set_parameter_memory(nullptr);
+    return model;
+  }
+  compute.set_rounded_only(true);
+  auto device = workload.build(compute, max_samples, extra);
+  compute.set_rounded_only(false);
+  auto model = std::make_unique<OffloadedModel>(std::move(device), compute, *cpu_, extra, parameters);
+  model_ = model.get();
+  return model;
+}
+
+template std::unique_ptr<Model> HostUpdates::build(const Workload&, compute::Compute<float>&, std::uint64_t,
+                                                   std::size_t, compute::Memory&);
+template std::unique_ptr<Model> HostUpdates::build(const Workload&, compute::Compute<bfloat16>&,
+                                                   std::uint64_t, std::size_t, compute::Memory&);
+
+}  // namespace muster
