@@ -23,7 +23,7 @@ namespace muster::compute::cuda {
 /// count_correct() and send() of images(), and calls that need more scratch memory than before, as in the
 /// first step. No sum is formed by atomics: equal calls on equal GPUs give equal bits.
 ///
-/// Heads are 64 wide. Row widths are multiples of 8, and at most 2048 for LayerNorm.
+/// Heads are 32, 64, 96 or 128 wide. Row widths are multiples of 8, and at most 2048 for LayerNorm.
 /// @throws Error(ErrorCode::device) with CUDA's, cuBLASLt's or cuDNN's reason; Error(ErrorCode::usage) for
 /// other geometries.
 class CudaCompute final : public Compute<bfloat16> {
