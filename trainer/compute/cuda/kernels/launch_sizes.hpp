@@ -26,6 +26,8 @@ constexpr std::size_t attention_forward_bytes(int head_width) {
 }
 constexpr std::size_t attention_queries_bytes(int head_width) { return 6 * tile_bytes(head_width); }
 constexpr std::size_t attention_keys_bytes(int head_width) { return 6 * tile_bytes(head_width) + 1024; }
+inline constexpr int append_threads = 256, decode_threads = 512;
+inline constexpr std::size_t decode_bytes = std::size_t{16} * (128 + 2) * sizeof(float);
 inline constexpr int norm_threads = 128, norm_warps = 4, norm_columns = 256;
 inline constexpr int column_threads = 256, columns_of_block = 256;
 inline constexpr std::size_t column_bytes = 8 << 10;
