@@ -9,6 +9,7 @@
 #include <string>
 
 #include "compute/autotuner.hpp"
+#include "compute/decode_compute.hpp"
 #include "compute/image_compute.hpp"
 #include "compute/llama_compute.hpp"
 #include "compute/memory.hpp"
@@ -187,6 +188,8 @@ class Compute : public UpdateCompute<Accurate<Real>> {
   virtual ImageCompute<Real>* images() { return nullptr; }
   /// The operations of Llama models. Null: this device has none.
   virtual LlamaCompute<Real>* llama() { return nullptr; }
+  /// The operations of generation. Null: this device has none.
+  virtual DecodeCompute<Real>* decode() { return nullptr; }
 
   virtual void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) = 0;
   /// The gradient of out[rows, to] = input[rows, from]·weight^T + bias: overwrites d_weight[to, from] =

@@ -10,9 +10,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 
+#include "compute/cpu/cpu_compute.hpp"
+#include "compute/cuda/open_device.hpp"
 #include "compute/token.hpp"
 #include "config/option_validators.hpp"
 #include "config/parse_command.hpp"
@@ -20,8 +24,11 @@
 #include "generation/sampler.hpp"
 #include "generation/text_output.hpp"
 #include "models/gpt_decoder.hpp"
+#include "models/model_memory.hpp"
 #include "muster/error.hpp"
+#include "report/format_bytes.hpp"
 #include "report/terminal.hpp"
+#include "run/choose_device.hpp"
 #include "text/plural.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "weights/weight_source.hpp"
@@ -34,7 +41,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t max_prompt_bytes = 16 << 20;
 
 struct GenerateOptions {
-  std::string from, prompt, tokenizer, dtype = "fp32";
+  std::string from, prompt, tokenizer;
+  Device device = Device::automatic;
+  std::string dtype;  ///< empty: fp32, and bf16 on a GPU
   bool has_prompt = false, echo = true;
   std::int64_t tokens = 256;
   SamplingOptions sampling;
@@ -144,24 +153,21 @@ Speed generate(models::GptDecoder<Real>& decoder, std::vector<compute::Token> al
   return speed;
 }
 
-void print_speed(const Speed& speed) {
+void print_speed(const Speed& speed, const std::string& device) {
   const auto rate = [](auto count, double seconds) {
     return seconds > 0 ? static_cast<double>(count) / seconds : 0.0;
   };
   std::fflush(stdout);
-  fmt::print(stderr, "read {} in {:.3f} s ({:.0f} tokens/s), generated {} in {:.3f} s ({:.1f} tokens/s)\n",
+  fmt::print(stderr,
+             "read {} in {:.3f} s ({:.0f} tokens/s), generated {} in {:.3f} s ({:.1f} tokens/s) on {}\n",
              plural(static_cast<std::int64_t>(speed.prompt_tokens), "token"), speed.prompt_seconds,
              rate(speed.prompt_tokens, speed.prompt_seconds), plural(speed.generated, "token"), speed.seconds,
-             rate(speed.generated, speed.seconds));
+             rate(speed.generated, speed.seconds), device);
 }
 
-// Without oneDNN, whose sums depend on the number of threads: the same seed gives the same text on any
-// number.
-template <typename Real>
-void run(const GenerateOptions& o, const weights::WeightSource& source, const tokenizer::Tokenizer& tokens) {
-  const std::string prompt = o.has_prompt ? o.prompt : read_standard_input();
-  const auto encoded = encode_prompt(prompt, tokens, source.config().vocabulary);
-  models::GptConfig config = source.config();
+/// The model, with room for the keys and values of this text.
+models::GptConfig choose_context(const GenerateOptions& o, models::GptConfig config,
+                                 const std::vector<compute::Token>& encoded) {
   const int context = config.context;
   if (encoded.size() > static_cast<std::size_t>(context)) {
     fmt::print(stderr, "note: the prompt has {} tokens, and the model reads the last {} of them\n",
@@ -172,7 +178,33 @@ void run(const GenerateOptions& o, const weights::WeightSource& source, const to
     config.context = static_cast<int>(std::min<std::int64_t>(
         context, std::max<std::int64_t>(static_cast<std::int64_t>(encoded.size()) + o.tokens, 1)));
   }
-  compute::cpu::CpuCompute<Real> compute({o.threads > 0 ? o.threads : omp_get_max_threads(), false, nullptr});
+  return config;
+}
+
+/// Refuses a model that does not fit into the GPU.
+void check_gpu_memory(const models::GptConfig& config, std::uint64_t free_bytes) {
+  const std::uint64_t needed = total_bytes(models::decoder_memory(config, sizeof(bfloat16)));
+  if (needed <= free_bytes) return;
+  throw Error(ErrorCode::usage, fmt::format("the model and its keys and values need {} of memory, and {} is "
+                                            "free on its GPU: pass --device=cpu",
+                                            format_bytes(needed), format_bytes(free_bytes)));
+}
+
+/// The model's weights and tokenizer.
+struct Input {
+  const weights::WeightSource& source;
+  const tokenizer::Tokenizer& tokens;
+};
+
+/// `free_bytes`: of the GPU; nothing on the CPU.
+template <typename Real>
+void run(const GenerateOptions& o, const Input& input, compute::Compute<Real>& compute,
+         std::optional<std::uint64_t> free_bytes) {
+  const auto& [source, tokens] = input;
+  const std::string prompt = o.has_prompt ? o.prompt : read_standard_input();
+  const auto encoded = encode_prompt(prompt, tokens, source.config().vocabulary);
+  const models::GptConfig config = choose_context(o, source.config(), encoded);
+  if (free_bytes) check_gpu_memory(config, *free_bytes);
   models::GptDecoder<Real> decoder(config, compute,
                                    [&](std::span<float> parameters) { source.read(parameters); });
   TextOutput output(output_is_terminal());
@@ -186,7 +218,38 @@ void run(const GenerateOptions& o, const weights::WeightSource& source, const to
     throw Error(ErrorCode::usage, fmt::format("{} cannot be used: {}", o.from, error.what()));
   }
   output.finish();
-  print_speed(speed);
+  print_speed(speed,
+              fmt::format("{} in {}", compute.describe(), std::is_same_v<Real, bfloat16> ? "bf16" : "fp32"));
+}
+
+// Without oneDNN, whose sums depend on the number of threads: the same seed gives the same text on any
+// number.
+template <typename Real>
+void run_on_cpu(const GenerateOptions& o, const Input& input) {
+  compute::cpu::CpuCompute<Real> compute({o.threads > 0 ? o.threads : omp_get_max_threads(), false, nullptr});
+  run<Real>(o, input, compute, std::nullopt);
+}
+
+/// Whether a GPU generates. With --device=auto, a note says why a placed one does not.
+bool use_gpu(const GenerateOptions& o, const weights::WeightSource& source) {
+  const char* const placed = std::getenv("MUSTER_GPUS");
+  const bool wanted =
+      o.device == Device::cuda || (o.device == Device::automatic && placed != nullptr && *placed != '\0');
+  if (!wanted) return false;
+  const ChosenDevice chosen =
+      choose_device(o.device, o.dtype == "fp32" ? fp32_on_gpu : describe_missing_kernels(source.config()));
+  if (!chosen.no_gpu_reason.empty())
+    fmt::print(stderr, "note: computing on the CPU: {}\n", chosen.no_gpu_reason);
+  return chosen.device != Device::cpu;
+}
+
+void run_on_gpu(const GenerateOptions& o, const Input& input) {
+  Job job = Job::join({.device = o.device});
+  {
+    const compute::cuda::OpenedGpu gpu = compute::cuda::open_gpu(false);
+    run<bfloat16>(o, input, *gpu.compute, gpu.free_bytes);
+  }
+  job.leave();
 }
 
 void declare(CLI::App& app, GenerateOptions& o) {
@@ -219,9 +282,16 @@ void declare(CLI::App& app, GenerateOptions& o) {
   app.add_option("--tokenizer", o.tokenizer,
                  "bytes, or a tokenizer.json, for weights that do not have their tokenizer")
       ->check(not_an_option());
-  app.add_option("--dtype", o.dtype, "Type to compute in; bf16 needs half of the memory")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--device", [&o](const std::string& name) { o.device = devices().at(name); },
+         "auto: the GPU placed for this process, where it can compute the model, else the CPU; a GPU "
+         "computes "
+         "in bf16")
+      ->check(CLI::IsMember(devices()))
+      ->default_str("auto");
+  app.add_option("--dtype", o.dtype,
+                 "Type to compute in; if not given, fp32, and bf16 on a GPU. bf16 needs half of the memory")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--threads", o.threads,
                  "Compute threads; 0: OMP_NUM_THREADS, else all CPUs. Any number gives "
                  "the same text")
@@ -233,13 +303,17 @@ void declare(CLI::App& app, GenerateOptions& o) {
 
 int generate_command(int argc, const char* const* argv) {
   GenerateOptions o;
-  CLI::App app("Continues a text with a trained GPT, on the CPU.", "muster-train generate");
+  CLI::App app("Continues a text with a trained GPT, on the CPU or a GPU.", "muster-train generate");
   declare(app, o);
   if (!parse_command(app, argc, argv)) return 0;
   o.has_prompt = app.get_option("--prompt")->count() > 0;
   const auto source = weights::open_weights(o.from);
   const auto tokens = open_tokenizer(o, *source);
-  o.dtype == "bf16" ? run<bfloat16>(o, *source, *tokens) : run<float>(o, *source, *tokens);
+  const Input input{*source, *tokens};
+  if (use_gpu(o, *source))
+    run_on_gpu(o, input);
+  else
+    o.dtype == "bf16" ? run_on_cpu<bfloat16>(o, input) : run_on_cpu<float>(o, input);
   return 0;
 }
 

@@ -37,7 +37,7 @@ struct LlamaConfig {
 /// A model of GPT-2's kind, or of the Llama kind.
 struct GptConfig {
   int layers = 4;
-  int heads = 2;  ///< 64 wide, which a GPU needs
+  int heads = 2;  ///< 64 wide, as in GPT-2
   int width = 128;
   int context = 64;      ///< longest sequence, in tokens
   int vocabulary = 256;  ///< tokens are below it; 256: one token per byte

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "models/gpt_decoder.hpp"
 #include "models/gradient_plan.hpp"
 #include "models/rotary_table.hpp"
 
@@ -81,6 +82,27 @@ MemorySegments gpt_memory(const GptConfig& config, const GptStage& stage, std::u
           statistics(width, weight_slots * (config.llama ? 1 : 2) * (2 * own_layers + has_output)));
   if (config.llama)
     segments.push_back({"rotary positions", rotary_size(config) * accurate_bytes(real_bytes)});
+  return segments;
+}
+
+MemorySegments decoder_memory(const GptConfig& config, std::size_t real_bytes) {
+  const Blocks reals(real_bytes), floats(sizeof(float));
+  const auto rows = static_cast<std::uint64_t>(std::min(decoder_rows, config.context)),
+             width = static_cast<std::uint64_t>(config.width);
+  const std::uint64_t cached = static_cast<std::uint64_t>(config.layers) *
+                               static_cast<std::uint64_t>(config.context) *
+                               static_cast<std::uint64_t>(config.kv_width());
+  const std::uint64_t parameters = gpt_tensors(config).arena_size;
+  MemorySegments segments;
+  segments.push_back({"parameters", parameters * real_bytes});
+  segments.push_back({"parameters that are rounded", floats(std::min<std::uint64_t>(parameters, 1 << 24))});
+  segments.push_back({"keys and values", reals(cached, 2)});
+  add_activations(segments, "activations",
+                  reals(rows * width, 5) + reals(rows * static_cast<std::uint64_t>(config.qkv_width())) +
+                      reals(rows * static_cast<std::uint64_t>(config.expanded_width())) +
+                      reals(rows * static_cast<std::uint64_t>(config.mlp_width())) +
+                      reals(static_cast<std::uint64_t>(config.vocabulary) + 64) + floats(2 * rows) +
+                      floats(rotary_size(config)));
   return segments;
 }
 

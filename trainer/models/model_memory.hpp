@@ -20,6 +20,10 @@ inline MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batc
   return gpt_memory(config, {{0, config.layers}}, max_batch, real_bytes, extra, recompute);
 }
 
+/// Memory of a GptDecoder on a device that rounds parameters to a type of `real_bytes`; at least what it
+/// allocates there.
+MemorySegments decoder_memory(const GptConfig& config, std::size_t real_bytes);
+
 /// Memory of a ConvNet for `max_batch` images.
 MemorySegments conv_net_memory(const ImageNetwork& network, std::uint64_t max_batch, std::size_t real_bytes,
                                std::size_t extra = 0);

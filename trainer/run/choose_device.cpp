@@ -3,14 +3,13 @@
 
 #include <fmt/format.h>
 
+#include "compute/cuda/kernels/launch_sizes.hpp"
 #include "compute/cuda/open_device.hpp"
 #include "models/named_network.hpp"
 #include "muster/error.hpp"
 
 namespace muster {
 namespace {
-
-constexpr int head_width = 64, max_width = 2048;
 
 std::string no_gpu_reason(const Options& o) {
   if (o.strategy == "parameter-server") return "--strategy=parameter-server computes on the CPU";
@@ -31,15 +30,16 @@ std::string describe_missing_kernels() {
 }
 
 std::string describe_missing_kernels(const models::GptConfig& config) {
+  using namespace compute::cuda::sizes;
   if (std::string missing = describe_missing_kernels(); !missing.empty()) return missing;
-  if (config.width != config.heads * head_width) {
-    return fmt::format("the GPU's attention heads are {} wide, and {} of --width {} are {}", head_width,
-                       config.heads, config.width, config.width / config.heads);
+  if (!is_head_width(config.head_width()) || config.width != config.heads * config.head_width()) {
+    return fmt::format("the GPU's attention heads are {} wide, and {} of --width {} are {}", head_widths_text,
+                       config.heads, config.width, config.head_width());
   }
   if (config.mlp_width() % 8 != 0)
     return fmt::format("the GPU's kernels take MLPs of a multiple of 8, and not {}", config.mlp_width());
-  if (config.width > max_width)
-    return fmt::format("the GPU's kernels take widths up to {}, and --width is {}", max_width, config.width);
+  if (config.width > widest_row)
+    return fmt::format("the GPU's kernels take widths up to {}, and --width is {}", widest_row, config.width);
   return "";
 }
 

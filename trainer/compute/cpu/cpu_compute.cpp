@@ -49,7 +49,8 @@ CpuCompute<Real>::CpuCompute(const Options& options)
     : threads_(std::max(1, options.threads)),
       use_dnnl_(options.use_dnnl),
       kernels_(options.kernels ? *options.kernels : cpu::kernels<Real>()),
-      llama_(*this, kernels_) {
+      llama_(*this, kernels_),
+      decode_(*this, kernels_) {
   omp_set_num_threads(threads_);  // oneDNN takes its threads from here
   omp_set_dynamic(0);
   flush_denormals(threads_);
@@ -285,35 +286,6 @@ void CpuCompute<Real>::attention_backward(const AttentionShape& s, const Real* q
   for_each_group(s, [&](auto in, auto at, auto rows, Sum* own, const HeadGroup& group) {
     kernels_.attention.backward(qkv + in, out + at, log_sum + rows, d_out + at, d_qkv + in, own, group);
   });
-}
-
-template <typename Real>
-void CpuCompute<Real>::project(const Real* x, int rows, const Real* weight, const Real* bias, Real* out,
-                               int from, int to) {
-  parallel_for(threads_, static_cast<std::size_t>(to), 4, static_cast<std::size_t>(to) * from,
-               [&](std::size_t begin, std::size_t end) {
-                 kernels_.decode.project(x, rows, weight, bias, out, static_cast<int>(begin),
-                                         static_cast<int>(end), from, to);
-               });
-}
-
-template <typename Real>
-void CpuCompute<Real>::cached_attention(const CacheShape& s, int past, int rows, const Real* queries,
-                                        const Real* keys, const Real* values, Real* out) {
-  reserve_scratch(static_cast<std::size_t>(s.context) + s.head_width);
-  const std::size_t tasks = static_cast<std::size_t>(rows) * s.heads;
-  const std::ptrdiff_t head_size = std::ptrdiff_t{s.head_width} * s.context;
-  parallel_for(threads_, tasks, 1, tasks * (past + rows) * s.head_width,
-               [&](std::size_t first, std::size_t last) {
-                 Sum* own = scratch(omp_get_thread_num());
-                 for (std::size_t task = first; task < last; ++task) {
-                   const auto row = static_cast<int>(task) / s.heads, head = static_cast<int>(task) % s.heads;
-                   const std::ptrdiff_t cached = head * s.kv_heads / s.heads * head_size,
-                                        at = static_cast<std::ptrdiff_t>(task) * s.head_width;
-                   kernels_.decode.attend(queries + at, keys + cached, values + cached, out + at, own,
-                                          past + row + 1, s.head_width, s.context);
-                 }
-               });
 }
 
 template <typename Real>

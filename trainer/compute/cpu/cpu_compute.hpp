@@ -8,6 +8,7 @@
 
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
+#include "compute/cpu/cpu_decode_compute.hpp"
 #include "compute/cpu/cpu_image_compute.hpp"
 #include "compute/cpu/cpu_llama_compute.hpp"
 #include "compute/cpu/dnnl_matmul.hpp"
@@ -33,6 +34,7 @@ class CpuCompute final : public Compute<Real> {
   int threads() const override { return threads_; }
   ImageCompute<Real>* images() override;
   LlamaCompute<Real>* llama() override { return &llama_; }
+  DecodeCompute<Real>* decode() override { return &decode_; }
   void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) override;
   void weight_gradient(int rows, int from, int to, const Real* input, const Real* d_out, Sum* d_weight,
                        Sum* d_bias) override;
@@ -61,19 +63,6 @@ class CpuCompute final : public Compute<Real> {
   void accumulate(const Sum* x, Sum* sum, std::size_t count, bool first) override;
   void round(const Sum* parameter, bfloat16* rounded, std::size_t count) override;
 
-  /// out[rows, to] = x[rows, from]·weight[to, from]^T + bias (unless null), for few rows: it reads each
-  /// weight once. The same bits for any number of threads.
-  void project(const Real* x, int rows, const Real* weight, const Real* bias, Real* out, int from, int to);
-  /// A cache of keys and values: for each of kv_heads heads keys [head_width, context] and values [context,
-  /// head_width].
-  struct CacheShape {
-    int heads = 0, kv_heads = 0, head_width = 0, context = 0;
-  };
-  /// Causal attention of `rows` queries [rows, heads * head_width], at the positions from `past` on, to a
-  /// cache that holds these positions too. Head h uses the cache's head h * kv_heads / heads.
-  void cached_attention(const CacheShape& shape, int past, int rows, const Real* queries, const Real* keys,
-                        const Real* values, Real* out);
-
   /// Sums `totals.size()` rows of `width` values: kernel(sums, begin, end) adds the part of rows [begin, end)
   /// to zeroed sums, one total after the other. The order does not depend on the number of threads.
   using SumKernel = std::function<void(Sum* sums, int begin, int end)>;
@@ -96,6 +85,7 @@ class CpuCompute final : public Compute<Real> {
   bool use_dnnl_;
   const Kernels<Real>& kernels_;
   CpuLlamaCompute<Real> llama_;
+  CpuDecodeCompute<Real> decode_;
   std::unique_ptr<DnnlMatmul> dnnl_;               ///< null: use the tiled product
   std::unique_ptr<CpuImageCompute<Real>> images_;  ///< created when a model first needs it
   Arena<Sum> scratch_;

@@ -25,6 +25,12 @@ std::size_t update_blocks(std::size_t count) {
   return std::min<std::size_t>((count / 4 + element_threads) / element_threads, most_element_blocks);
 }
 
+/// Blocks of `rows` rows of each sequence and head.
+Grid attention_grid(const AttentionShape& s, int rows, int heads) {
+  return {blocks(static_cast<std::size_t>(s.length), static_cast<std::size_t>(rows)),
+          static_cast<std::size_t>(heads), static_cast<std::size_t>(s.batch)};
+}
+
 }  // namespace
 
 /// A step's results on the device, contiguous, so that one copy transfers them.
@@ -180,28 +186,23 @@ void CudaCompute::gelu_backward(const bfloat16* x, bfloat16* d_inout, std::size_
 void CudaCompute::fill_zero(bfloat16* x, std::size_t count) { gpu_.clear(x, count * sizeof(bfloat16)); }
 
 void CudaCompute::attention(const AttentionShape& s, const bfloat16* qkv, bfloat16* out, float* log_sum) {
-  require(s.width == s.heads * head_width,
-          fmt::format("on a GPU attention heads are {} wide, and {} of --heads {} of --width {}", head_width,
-                      s.heads > 0 ? s.width / s.heads : 0, s.heads, s.width));
-  const auto length = static_cast<std::size_t>(s.length);
-  gpu_.launch(
-      Kernel::attention,
-      {blocks(length, query_rows), static_cast<std::size_t>(s.heads), static_cast<std::size_t>(s.batch)},
-      attention_threads, attention_forward_bytes, s.length, s.group(), qkv, out, log_sum);
+  const int head_width = s.head_width();
+  gpu_.launch(kernel_for_heads(Kernel::attention_32, head_width),
+              attention_grid(s, query_rows(head_width), s.heads), attention_threads,
+              attention_forward_bytes(head_width), s.length, s.group(), qkv, out, log_sum);
 }
 
 void CudaCompute::attention_backward(const AttentionShape& s, const bfloat16* qkv, const bfloat16* out,
                                      const float* log_sum, const bfloat16* d_out, bfloat16* d_qkv) {
   float* const dots = scratch(dots_, elements(s.batch * s.length, s.heads));
-  const auto grid = [&](int heads) {
-    return Grid{blocks(static_cast<std::size_t>(s.length), tile_rows), static_cast<std::size_t>(heads),
-                static_cast<std::size_t>(s.batch)};
-  };
-  const int group = s.group();
-  gpu_.launch(Kernel::attention_queries_backward, grid(s.heads), attention_threads, attention_queries_bytes,
+  const int group = s.group(), head_width = s.head_width();
+  gpu_.launch(kernel_for_heads(Kernel::attention_queries_backward_32, head_width),
+              attention_grid(s, tile_rows, s.heads), attention_threads, attention_queries_bytes(head_width),
               s.length, group, qkv, out, log_sum, d_out, d_qkv, dots);
-  gpu_.launch(Kernel::attention_keys_backward, grid(s.heads / group), attention_threads, attention_keys_bytes,
-              s.length, group, qkv, log_sum, d_out, static_cast<const float*>(dots), d_qkv);
+  gpu_.launch(kernel_for_heads(Kernel::attention_keys_backward_32, head_width),
+              attention_grid(s, tile_rows, s.heads / group), attention_threads,
+              attention_keys_bytes(head_width), s.length, group, qkv, log_sum, d_out,
+              static_cast<const float*>(dots), d_qkv);
 }
 
 void CudaCompute::compute_cross_entropy(bfloat16* logits, const Token* targets, int rows, int classes,

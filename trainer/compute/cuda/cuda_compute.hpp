@@ -6,6 +6,7 @@
 
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
+#include "compute/cuda/cuda_decode_compute.hpp"
 #include "compute/cuda/cuda_image_compute.hpp"
 #include "compute/cuda/cuda_llama_compute.hpp"
 #include "compute/cuda/cuda_side_stream.hpp"
@@ -24,7 +25,7 @@ namespace muster::compute::cuda {
 /// count_correct() and send() of images(), and calls that need more scratch memory than before, as in the
 /// first step. No sum is formed by atomics: equal calls on equal GPUs give equal bits.
 ///
-/// Heads are 64 wide. Row widths are multiples of 8, and at most 2048 for LayerNorm.
+/// Heads are 32, 64, 96 or 128 wide. Row widths are multiples of 8, and at most 2048 for LayerNorm.
 /// @throws Error(ErrorCode::device) with CUDA's, cuBLASLt's or cuDNN's reason; Error(ErrorCode::usage) for
 /// other geometries.
 class CudaCompute final : public Compute<bfloat16> {
@@ -42,6 +43,7 @@ class CudaCompute final : public Compute<bfloat16> {
   /// @throws Error(ErrorCode::device) without cuDNN.
   ImageCompute<bfloat16>* images() override;
   LlamaCompute<bfloat16>* llama() override { return &llama_; }
+  DecodeCompute<bfloat16>* decode() override { return &decode_; }
   /// The arena's memory, which it first makes large enough. Waits in that case.
   template <typename Number>
   Number* scratch(Arena<Number>& arena, std::size_t count) {
@@ -126,6 +128,7 @@ class CudaCompute final : public Compute<bfloat16> {
   Staging tokens_{gpu_}, targets_{gpu_}, order_{gpu_};
   TokenSortIndex token_sort_index_;
   CudaLlamaCompute llama_{*this};
+  CudaDecodeCompute decode_{*this};
   std::unique_ptr<CudaImageCompute> images_;  ///< created when a model first needs it
   std::vector<std::byte> order_bytes_;
   Arena<float> partial_;  ///< for sums that are formed in two steps

@@ -55,9 +55,8 @@ void CudaLlamaCompute::rms_norm_backward(const bfloat16* x, const bfloat16* gain
 }
 
 void CudaLlamaCompute::rotate(const RotaryShape& s, const float* table, bfloat16* x, bool back) {
-  require(s.head_width == head_width,
-          fmt::format("on a GPU attention heads are {} wide, and not {}", head_width, s.head_width));
-  compute_.gpu().launch(Kernel::rotate, blocks_of_eights(elements(s.rows, s.heads) * head_width / 2),
+  const std::size_t pairs = elements(s.rows, s.heads) * static_cast<std::size_t>(s.head_width / 2);
+  compute_.gpu().launch(kernel_for_heads(Kernel::rotate_32, s.head_width), blocks_of_eights(pairs),
                         llama_threads, 0, s.rows, s.length, s.heads, s.row_width,
                         table + elements(s.first, s.head_width), back ? -1.0F : 1.0F, x);
 }

@@ -9,7 +9,8 @@ namespace muster::compute::cuda {
 class CudaCompute;
 
 /// The operations of Llama models on the GPU of a CudaCompute, which must outlive it. As its other calls,
-/// these enqueue their work and return. Heads are 64 wide, and row widths and the MLP's multiples of 8.
+/// these enqueue their work and return. Heads are 32, 64, 96 or 128 wide, and row widths and the MLP's
+/// multiples of 8.
 class CudaLlamaCompute final : public LlamaCompute<bfloat16> {
  public:
   explicit CudaLlamaCompute(CudaCompute& compute) : compute_(compute) {}

@@ -34,8 +34,10 @@ TEST_CASE("a GPT whose sizes the GPU's kernels do not have is computed on the CP
   if (describe_missing_kernels().empty()) {
     CHECK(describe_missing_kernels(GptConfig{2, 2, 128, 64, 256}).empty());
     CHECK(describe_missing_kernels(GptConfig{2, 32, 2048, 64, 128256, LlamaConfig{8, 8192}}).empty());
-    CHECK(describe_missing_kernels(GptConfig{2, 4, 128, 64, 256}) ==
-          "the GPU's attention heads are 64 wide, and 4 of --width 128 are 32");
+    for (const int width : {32, 96, 128})
+      CHECK(describe_missing_kernels(GptConfig{2, 2, 2 * width, 64, 256}).empty());
+    CHECK(describe_missing_kernels(GptConfig{2, 4, 320, 64, 256}) ==
+          "the GPU's attention heads are 32, 64, 96 or 128 wide, and 4 of --width 320 are 80");
     CHECK(describe_missing_kernels(GptConfig{2, 33, 2112, 64, 256}) ==
           "the GPU's kernels take widths up to 2048, and --width is 2112");
     CHECK(describe_missing_kernels(GptConfig{2, 2, 128, 64, 256, LlamaConfig{2, 100}}) ==

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Causal attention without storing the matrix of scores (FlashAttention-2, arXiv 2307.08691): a block has 128
-// queries of one head, each warp 32 of them; it processes 64 keys at a time and updates the softmax with
-// each.
+// queries of one head, each warp 32 of them, and half of both where heads are wide; it processes 64 keys at a
+// time and updates the softmax with each.
 #pragma once
 
 #include "compute/cuda/kernels/attention_tiles.cuh"
 
 namespace muster::compute::cuda {
 
-constexpr int query_rows = 128;  ///< per block
-constexpr int query_parts = 2;   ///< of 16 rows, per warp
-constexpr int warp_queries = 16 * query_parts;
+/// Of 16 queries, per warp: as many as there are registers for.
+template <int width>
+constexpr int query_parts = width <= 64 ? 2 : 1;
+template <int width>
+constexpr int query_rows = 64 * query_parts<width>;  ///< per block
 /// Shared memory: queries, and keys and values twice.
-constexpr std::size_t attention_forward_bytes = (2 + 2 * 2) * tile_size * sizeof(Bf16x8);
+template <int width>
+constexpr std::size_t attention_forward_bytes = (query_parts<width> + 2 * 2) * tile_size<width> *
+                                                sizeof(Bf16x8);
 
 /// The running softmax of 16 queries: this lane's upper and lower row.
 struct Softmax {
@@ -22,7 +26,8 @@ struct Softmax {
 
 /// Turns scores into weights exp2(factor * (score - largest)) and rescales earlier sums to the new largest.
 /// `first_query`, `first_key`: of these 16x64 scores.
-__device__ inline void online_softmax(float (&scores)[8][4], float (&out)[8][4], Softmax& softmax,
+template <int eights>
+__device__ inline void online_softmax(Sums<tile_rows>& scores, float (&out)[eights][4], Softmax& softmax,
                                       int first_query, int first_key, float factor) {
   if (first_key + tile_rows - 1 > first_query)
     set_where(scores, -INFINITY, [=](int query, int key) { return first_key + key > first_query + query; });
@@ -42,20 +47,23 @@ __device__ inline void online_softmax(float (&scores)[8][4], float (&out)[8][4],
     softmax.largest[half] = largest;
     softmax.total[half] *= correction;
 #pragma unroll
-    for (int n = 0; n < 8; ++n) {
+    for (int n = 0; n < 8 || n < eights; ++n) {
 #pragma unroll
       for (int j = 2 * half; j < 2 * half + 2; ++j) {
-        scores[n][j] = power_of_two(scores[n][j] * factor - subtract);
-        softmax.total[half] += scores[n][j];
-        out[n][j] *= correction;
+        if (n < 8) {
+          scores[n][j] = power_of_two(scores[n][j] * factor - subtract);
+          softmax.total[half] += scores[n][j];
+        }
+        if (n < eights) out[n][j] *= correction;
       }
     }
   }
 }
 
 /// Writes the rows of attention and their log sums.
+template <int eights>
 __device__ inline void finish_rows(Bf16* out, std::ptrdiff_t stride, float* log_sum, int first, int length,
-                                   const float (&c)[8][4], Softmax& softmax, float scale) {
+                                   const float (&c)[eights][4], Softmax& softmax, float scale) {
   float inverse[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -70,63 +78,78 @@ __device__ inline void finish_rows(Bf16* out, std::ptrdiff_t stride, float* log_
 }
 
 /// Adds the contribution of 64 keys to this warp's queries.
-__device__ inline void add_keys(float (&sums)[query_parts][8][4], Softmax (&softmax)[query_parts],
-                                const std::uint32_t (&q)[query_parts][4][4], const Bf16x8* keys,
-                                const Bf16x8* values, int first_query, int first_key, float factor) {
-  float scores[query_parts][8][4];
+template <int width, int parts>
+__device__ inline void add_keys(Sums<width> (&sums)[parts], Softmax (&softmax)[parts],
+                                const Operand<width> (&q)[parts], const Bf16x8* keys, const Bf16x8* values,
+                                int first_query, int first_key, float factor) {
+  Sums<tile_rows> scores[parts];
   clear(scores);
-  multiply_by_rows(scores, q, keys);
-  std::uint32_t weights[query_parts][4][4];
+  multiply_by_rows<width>(scores, q, keys);
+  Operand<tile_rows> weights[parts];
 #pragma unroll
-  for (int part = 0; part < query_parts; ++part) {
+  for (int part = 0; part < parts; ++part) {
     online_softmax(scores[part], sums[part], softmax[part], first_query + 16 * part, first_key, factor);
     round_operand(weights[part], scores[part]);
   }
-  multiply_by_tile(sums, weights, values);
+  multiply_by_tile<width>(sums, weights, values);
 }
 
 /// Head documents the layout.
-/// Grid: (blocks of 128 queries, heads, batch).
-extern "C" __global__ void __launch_bounds__(attention_threads)
-    muster_attention(int length, int group, const Bf16* qkv, Bf16* out, float* log_sum) {
-  MUSTER_SHARED_BYTES(shared);
+template <int width>
+__device__ inline void attend(unsigned char* shared, int length, int group, const Bf16* qkv, Bf16* out,
+                              float* log_sum) {
+  constexpr int parts = query_parts<width>, rows = query_rows<width>, warp_queries = 16 * parts;
   Bf16x8* const queries = reinterpret_cast<Bf16x8*>(shared);
-  const Head head = this_head(length, group);
+  const Head head = this_head<width>(length, group);
   // The last queries have most keys, so their blocks start first.
-  const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * query_rows;
-  const int end = first + query_rows < length ? first + query_rows : length;
+  const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * rows;
+  const int end = first + rows < length ? first + rows : length;
   const int tiles = (end + tile_rows - 1) / tile_rows;
   const int warp_first = first + warp() * warp_queries;
   const Rows query{qkv + head.in_qkv, head.qkv_stride, length};
-  const TilePair pair{queries + 2 * tile_size,
-                      queries + 4 * tile_size,
+  const TilePair pair{queries + parts * tile_size<width>,
+                      queries + (parts + 2) * tile_size<width>,
                       {query.first + head.key, head.qkv_stride, length},
                       {query.first + head.value, head.qkv_stride, length}};
 
-  begin_tile<query_rows>(queries, query, first);
-  begin_tiles(pair, 0);
+  begin_tile<width, rows>(queries, query, first);
+  begin_tiles<width>(pair, 0);
   end_copies();
-  const float scale = 0.125f, factor = scale * log2_e;  // 1 / sqrt(64)
-  std::uint32_t q[query_parts][4][4];
-  float sums[query_parts][8][4];
+  const float scale = score_scale<width>, factor = scale * log2_e;
+  Operand<width> q[parts];
+  Sums<width> sums[parts];
   clear(sums);
-  Softmax softmax[query_parts];
+  Softmax softmax[parts];
   for (Softmax& part : softmax) part = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
   for (int tile = 0; tile < tiles; ++tile) {
-    const int now = next_tiles(pair, tile, tiles);
+    const int now = next_tiles<width>(pair, tile, tiles);
     if (tile == 0) {
 #pragma unroll
-      for (int part = 0; part < query_parts; ++part)
-        load_operand(q[part], queries, warp() * warp_queries + 16 * part);
+      for (int part = 0; part < parts; ++part)
+        load_operand<width>(q[part], queries, warp() * warp_queries + 16 * part);
     }
     if (tile * tile_rows < warp_first + warp_queries)
-      add_keys(sums, softmax, q, pair.first + now, pair.second + now, warp_first, tile * tile_rows, factor);
+      add_keys<width>(sums, softmax, q, pair.first + now, pair.second + now, warp_first, tile * tile_rows,
+                      factor);
     __syncthreads();
   }
 #pragma unroll
-  for (int part = 0; part < query_parts; ++part)
+  for (int part = 0; part < parts; ++part)
     finish_rows(out + head.in_out, head.out_stride, log_sum + head.in_sums, warp_first + 16 * part, length,
                 sums[part], softmax[part], scale);
 }
+
+/// Grid: (blocks of query_rows<width> queries, heads, batch).
+#define MUSTER_ATTENTION_KERNEL(width)                                                              \
+  extern "C" __global__ void __launch_bounds__(attention_threads)                                   \
+      muster_attention_##width(int length, int group, const Bf16* qkv, Bf16* out, float* log_sum) { \
+    MUSTER_SHARED_BYTES(shared);                                                                    \
+    attend<width>(shared, length, group, qkv, out, log_sum);                                        \
+  }
+MUSTER_ATTENTION_KERNEL(32)
+MUSTER_ATTENTION_KERNEL(64)
+MUSTER_ATTENTION_KERNEL(96)
+MUSTER_ATTENTION_KERNEL(128)
+#undef MUSTER_ATTENTION_KERNEL
 
 }  // namespace muster::compute::cuda

@@ -5,6 +5,7 @@
 #include "compute/cuda/kernels/attention_forward.cuh"
 #include "compute/cuda/kernels/column_sum.cuh"
 #include "compute/cuda/kernels/cross_entropy.cuh"
+#include "compute/cuda/kernels/decode.cuh"
 #include "compute/cuda/kernels/elements.cuh"
 #include "compute/cuda/kernels/embedding.cuh"
 #include "compute/cuda/kernels/image.cuh"

@@ -2,14 +2,32 @@
 // Launch geometry. Tests check that it matches the constants in the .cuh files.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 
 namespace muster::compute::cuda::sizes {
 
-inline constexpr int head_width = 64, widest_row = 2048;
-inline constexpr int attention_threads = 128, query_rows = 128, tile_rows = 64;
-inline constexpr std::size_t attention_forward_bytes = 48 << 10, attention_queries_bytes = 48 << 10,
-                             attention_keys_bytes = (48 << 10) + 1024;
+inline constexpr int widest_row = 2048;
+/// Widths of attention heads. Kernels that depend on them exist for each, and Kernel has those in this order.
+inline constexpr std::array head_widths{32, 64, 96, 128};
+inline constexpr const char* head_widths_text = "32, 64, 96 or 128";
+constexpr bool is_head_width(int width) {
+  return std::find(head_widths.begin(), head_widths.end(), width) != head_widths.end();
+}
+inline constexpr int attention_threads = 128, tile_rows = 64;
+constexpr int query_rows(int head_width) { return head_width <= 64 ? 128 : 64; }
+/// Shared memory of attention: at most 99 KiB, which every GPU of compute capability 8.0 and later has.
+constexpr std::size_t tile_bytes(int head_width) {
+  return static_cast<std::size_t>(tile_rows * head_width) * 2;
+}
+constexpr std::size_t attention_forward_bytes(int head_width) {
+  return static_cast<std::size_t>(query_rows(head_width) / tile_rows + 4) * tile_bytes(head_width);
+}
+constexpr std::size_t attention_queries_bytes(int head_width) { return 6 * tile_bytes(head_width); }
+constexpr std::size_t attention_keys_bytes(int head_width) { return 6 * tile_bytes(head_width) + 1024; }
+inline constexpr int append_threads = 256, decode_threads = 512;
+inline constexpr std::size_t decode_bytes = std::size_t{16} * (128 + 2) * sizeof(float);
 inline constexpr int norm_threads = 128, norm_warps = 4, norm_columns = 256;
 inline constexpr int column_threads = 256, columns_of_block = 256;
 inline constexpr std::size_t column_bytes = 8 << 10;

@@ -8,11 +8,12 @@ namespace muster::compute::cuda {
 
 constexpr int llama_threads = 256;
 
-/// Rotates elements i and i + 32 of the first `heads` heads of each row by the row's position; sign -1
-/// rotates back. table: for each position 32 cosines and 32 sines.
-extern "C" __global__ void __launch_bounds__(llama_threads)
-    muster_rotate(int rows, int length, int heads, int row_width, const float* table, float sign, Bf16* x) {
-  constexpr int half = 32, parts = half / 8;
+/// Rotates elements i and i + width / 2 of the first `heads` heads of each row by the row's position; sign -1
+/// rotates back. table: for each position width / 2 cosines and as many sines.
+template <int width>
+__device__ inline void rotate_heads(int rows, int length, int heads, int row_width, const float* table,
+                                    float sign, Bf16* x) {
+  constexpr int half = width / 2, parts = half / 8;
   const std::size_t in_row = static_cast<std::size_t>(heads) * parts;
   const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= in_row * static_cast<std::size_t>(rows)) return;
@@ -31,6 +32,17 @@ extern "C" __global__ void __launch_bounds__(llama_threads)
   store_eight(low, a);
   store_eight(low + half, b);
 }
+
+#define MUSTER_ROTATE_KERNEL(width)                                                              \
+  extern "C" __global__ void __launch_bounds__(llama_threads) muster_rotate_##width(             \
+      int rows, int length, int heads, int row_width, const float* table, float sign, Bf16* x) { \
+    rotate_heads<width>(rows, length, heads, row_width, table, sign, x);                         \
+  }
+MUSTER_ROTATE_KERNEL(32)
+MUSTER_ROTATE_KERNEL(64)
+MUSTER_ROTATE_KERNEL(96)
+MUSTER_ROTATE_KERNEL(128)
+#undef MUSTER_ROTATE_KERNEL
 
 __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 

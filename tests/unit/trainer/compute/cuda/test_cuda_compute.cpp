@@ -118,8 +118,9 @@ TEST_CASE("when the GPU cannot do an operation, an error says so", "[gpu trainin
   }
   const TestGpu test_gpu;
   CudaCompute compute({});
-  Gpt<bfloat16> model({1, 4, 128, 16, 250}, 1, compute);
+  Gpt<bfloat16> model({1, 8, 128, 16, 250}, 1, compute);
   const auto tokens = test_text(17);
-  CHECK_THROWS_WITH(model.loss(tokens.data(), tokens.data() + 1, 1, 16),
-                    Catch::Contains("attention heads are 64 wide, and 32 of --heads 4"));
+  CHECK_THROWS_WITH(
+      model.loss(tokens.data(), tokens.data() + 1, 1, 16),
+      Catch::Contains("attention heads are 32, 64, 96 or 128 wide, and not 16: pass --device=cpu"));
 }

@@ -168,6 +168,29 @@ TEST_CASE("attention", "[gpu operations]") {
   CHECK(distance(d_qkv.values(), dq) < twice);
 }
 
+TEST_CASE("attention with heads of every width, of which two share keys and values",
+          "[gpu operations][head widths]") {
+  Both on;
+  const int head_width = GENERATE(32, 64, 96, 128), length = TestGpu::is_fake ? 9 : sequence;
+  CAPTURE(head_width);
+  const muster::compute::AttentionShape shape{sequences, length, 2, 2 * head_width, 1};
+  const std::size_t rows = area(sequences, length), in = rows * static_cast<std::size_t>(4 * head_width),
+                    out_size = in / 2;
+  const auto qkv = random_bf16(in, 1), d_out = random_bf16(out_size, 2);
+  auto gq = on.to_device(qkv), gd = on.to_device(d_out);
+  auto out = on.allocate<bfloat16>(out_size), d_qkv = on.allocate<bfloat16>(in);
+  auto log_sum = on.allocate<float>(rows * 2);
+  on.gpu.attention(shape, gq.data(), out.data(), log_sum.data());
+  on.gpu.attention_backward(shape, gq.data(), out.data(), log_sum.data(), gd.data(), d_qkv.data());
+  Exact o(out_size), l(rows * 2), dq(in);
+  on.cpu.attention(shape, exact(qkv).data(), o.data(), l.data());
+  on.cpu.attention_backward(shape, exact(qkv).data(), exact(out.values()).data(), l.data(),
+                            exact(d_out).data(), dq.data());
+  CHECK(distance(out.values(), o) < twice);
+  CHECK(distance(log_sum.values(), l) < in_float);
+  CHECK(distance(d_qkv.values(), dq) < twice);
+}
+
 TEST_CASE("embeddings", "[gpu operations]") {
   Both on;
   const int batch = 2, length = 30, positions = 40, width = 264, vocabulary = 300;

@@ -14,11 +14,19 @@ using muster::compute::AttentionShape;
 
 // The host's launch geometry must match the kernels'.
 static_assert(sizes::attention_threads == attention_threads);
-static_assert(sizes::query_rows == query_rows);
 static_assert(sizes::tile_rows == tile_rows);
-static_assert(sizes::attention_forward_bytes == attention_forward_bytes);
-static_assert(sizes::attention_queries_bytes == attention_queries_bytes);
-static_assert(sizes::attention_keys_bytes == attention_keys_bytes);
+// GPUs of compute capability 8.6 and 12.0 have the least shared memory for a block (CUDA C++ Programming
+// Guide, table "Technical Specifications per Compute Capability").
+constexpr std::size_t least_shared_memory = 99 << 10;
+template <int width>
+constexpr bool has_right_sizes =
+    sizes::is_head_width(width) &&
+    sizes::query_rows(width) == query_rows<width>&& sizes::attention_forward_bytes(width) ==
+        attention_forward_bytes<width>&& sizes::attention_queries_bytes(width) ==
+        attention_queries_bytes<width>&& sizes::attention_keys_bytes(width) ==
+        attention_keys_bytes<width>&& attention_forward_bytes<width> <=
+            least_shared_memory&& attention_keys_bytes<width> <= least_shared_memory;
+static_assert(has_right_sizes<32> && has_right_sizes<64> && has_right_sizes<96> && has_right_sizes<128>);
 
 namespace {
 
@@ -27,11 +35,12 @@ unsigned blocks(int count, int each) { return static_cast<unsigned>((count + eac
 struct Sizes {
   int batch, length, heads;
   int group = 1;  ///< heads of queries for each of keys and values
+  int head_width = 64;
   std::size_t rows() const { return static_cast<std::size_t>(batch) * static_cast<std::size_t>(length); }
-  std::size_t width() const { return static_cast<std::size_t>(heads) * 64; }
+  std::size_t width() const { return static_cast<std::size_t>(heads * head_width); }
   std::size_t sums() const { return rows() * static_cast<std::size_t>(heads); }
   std::size_t qkv_width() const { return width() + 2 * width() / static_cast<std::size_t>(group); }
-  AttentionShape shape() const { return {batch, length, heads, heads * 64, heads / group}; }
+  AttentionShape shape() const { return {batch, length, heads, heads * head_width, heads / group}; }
   Launch launch(int each, std::size_t bytes, bool reverse_order, bool of_keys = false) const {
     const auto columns = static_cast<unsigned>(of_keys ? heads / group : heads);
     return {{blocks(length, each), columns, static_cast<unsigned>(batch)},
@@ -41,14 +50,34 @@ struct Sizes {
   }
 };
 
+struct Kernels {
+  decltype(&muster_attention_64) forward;
+  decltype(&muster_attention_queries_backward_64) queries_backward;
+  decltype(&muster_attention_keys_backward_64) keys_backward;
+};
+Kernels kernels_for(int head_width) {
+  switch (head_width) {
+    case 32:
+      return {muster_attention_32, muster_attention_queries_backward_32, muster_attention_keys_backward_32};
+    case 64:
+      return {muster_attention_64, muster_attention_queries_backward_64, muster_attention_keys_backward_64};
+    case 96:
+      return {muster_attention_96, muster_attention_queries_backward_96, muster_attention_keys_backward_96};
+    default:
+      return {muster_attention_128, muster_attention_queries_backward_128,
+              muster_attention_keys_backward_128};
+  }
+}
+
 struct Forward {
   std::vector<Bf16> out;
   std::vector<float> log_sum;
 };
 Forward forward(const Sizes& s, const std::vector<Bf16>& qkv, bool reverse_order = false) {
   Forward result{std::vector<Bf16>(s.rows() * s.width()), std::vector<float>(s.sums())};
-  run(muster_attention, s.launch(query_rows, attention_forward_bytes, reverse_order), s.length, s.group,
-      qkv.data(), result.out, result.log_sum);
+  run(kernels_for(s.head_width).forward,
+      s.launch(sizes::query_rows(s.head_width), sizes::attention_forward_bytes(s.head_width), reverse_order),
+      s.length, s.group, qkv.data(), result.out, result.log_sum);
   return result;
 }
 
@@ -56,10 +85,13 @@ std::vector<Bf16> backward(const Sizes& s, const std::vector<Bf16>& qkv, const F
                            const std::vector<Bf16>& d_out, bool reverse_order = false) {
   std::vector<Bf16> d_qkv(qkv.size(), rounded(777));
   std::vector<float> dots(s.sums());
-  run(muster_attention_queries_backward, s.launch(tile_rows, attention_queries_bytes, reverse_order),
-      s.length, s.group, qkv.data(), saved.out.data(), saved.log_sum.data(), d_out.data(), d_qkv, dots);
-  run(muster_attention_keys_backward, s.launch(tile_rows, attention_keys_bytes, reverse_order, true),
-      s.length, s.group, qkv.data(), saved.log_sum.data(), d_out.data(), dots.data(), d_qkv);
+  const Kernels kernels = kernels_for(s.head_width);
+  run(kernels.queries_backward,
+      s.launch(tile_rows, sizes::attention_queries_bytes(s.head_width), reverse_order), s.length, s.group,
+      qkv.data(), saved.out.data(), saved.log_sum.data(), d_out.data(), d_qkv, dots);
+  run(kernels.keys_backward,
+      s.launch(tile_rows, sizes::attention_keys_bytes(s.head_width), reverse_order, true), s.length, s.group,
+      qkv.data(), saved.log_sum.data(), d_out.data(), dots.data(), d_qkv);
   return d_qkv;
 }
 
@@ -79,24 +111,26 @@ std::vector<double> gradient_magnitudes(const Sizes& s, const std::vector<double
                                         const std::vector<double>& out, const std::vector<double>& log_sum,
                                         const std::vector<double>& d_out) {
   std::vector<double> sizes(qkv.size());
-  const std::size_t width = s.width(), length = static_cast<std::size_t>(s.length);
+  const std::size_t width = s.width(), length = static_cast<std::size_t>(s.length),
+                    head_width = static_cast<std::size_t>(s.head_width);
+  const double scale = 1 / std::sqrt(static_cast<double>(s.head_width));
   for (std::size_t task = 0; task < s.sums() / length; ++task) {
     const std::size_t first = task / static_cast<std::size_t>(s.heads) * length;
-    const std::size_t head = task % static_cast<std::size_t>(s.heads), column = head * 64;
-    const std::size_t group = static_cast<std::size_t>(s.group), kv_column = head / group * 64;
+    const std::size_t head = task % static_cast<std::size_t>(s.heads), column = head * head_width;
+    const std::size_t group = static_cast<std::size_t>(s.group), kv_column = head / group * head_width;
     for (std::size_t i = 0; i < length; ++i) {
       for (std::size_t j = 0; j <= i; ++j) {
         const std::size_t query = (first + i) * s.qkv_width() + column, row = (first + i) * width + column;
         const std::size_t key = (first + j) * s.qkv_width() + width + kv_column, value = key + width / group;
         double score = 0, d_weight = 0, dot = 0;
-        for (std::size_t d = 0; d < 64; ++d) {
+        for (std::size_t d = 0; d < head_width; ++d) {
           score += qkv[query + d] * qkv[key + d];
           d_weight += d_out[row + d] * qkv[value + d];
           dot += d_out[row + d] * out[row + d];
         }
-        const double weight = std::exp(score / 8 - log_sum[task * length + i]);
-        const double d_score = std::abs(weight * (d_weight - dot)) / 8 + 1e-4 * weight;
-        for (std::size_t d = 0; d < 64; ++d) {
+        const double weight = std::exp(score * scale - log_sum[task * length + i]);
+        const double d_score = std::abs(weight * (d_weight - dot)) * scale + 1e-4 * weight;
+        for (std::size_t d = 0; d < head_width; ++d) {
           sizes[query + d] += d_score * std::abs(qkv[key + d]);
           sizes[key + d] += d_score * std::abs(qkv[query + d]);
           sizes[value + d] += weight * std::abs(d_out[row + d]);
@@ -111,14 +145,15 @@ std::vector<Bf16> random_qkv(const Sizes& s, double spread = 1.5) {
   return random_bf16(s.rows() * s.qkv_width(), 1, spread);
 }
 
-const std::vector<Sizes> all_sizes{{1, 1, 1},   {2, 64, 1},    {1, 65, 2},    {1, 131, 1},
-                                   {1, 200, 1}, {1, 70, 4, 2}, {2, 140, 3, 3}};
+const std::vector<Sizes> all_sizes{{1, 1, 1},         {2, 64, 1},        {1, 65, 2},     {1, 131, 1},
+                                   {1, 200, 1},       {1, 70, 4, 2},     {2, 140, 3, 3}, {1, 66, 2, 2, 32},
+                                   {1, 66, 2, 2, 96}, {1, 66, 2, 2, 128}};
 
 }  // namespace
 
 TEST_CASE("attention agrees with the CPU's in double, whatever the length", "[gpu kernels]") {
   for (const Sizes& s : all_sizes) {
-    CAPTURE(s.batch, s.length, s.heads, s.group);
+    CAPTURE(s.batch, s.length, s.heads, s.group, s.head_width);
     const auto qkv = random_qkv(s);
     const Forward found = forward(s, qkv);
     const auto inputs = exact(qkv);
@@ -137,7 +172,7 @@ TEST_CASE("attention agrees with the CPU's in double, whatever the length", "[gp
 
 TEST_CASE("gradients of attention agree with the CPU's in double", "[gpu kernels]") {
   for (const Sizes& s : all_sizes) {
-    CAPTURE(s.batch, s.length, s.heads, s.group);
+    CAPTURE(s.batch, s.length, s.heads, s.group, s.head_width);
     const auto qkv = random_qkv(s);
     const auto d_out = random_bf16(s.rows() * s.width(), 2);
     const Forward saved = forward(s, qkv);

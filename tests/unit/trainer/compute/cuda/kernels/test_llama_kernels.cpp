@@ -27,22 +27,28 @@ struct OnCpu {
 
 TEST_CASE("a rotation agrees with the CPU's in double, and back", "[gpu kernels]") {
   OnCpu cpu;
-  const int rows = 9, length = 5, heads = 3, row_width = 5 * 64;
-  std::vector<float> table(length * 64);
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const double angle = static_cast<double>(i / 64) / (1.0 + static_cast<double>(i % 32));
-    table[i] = static_cast<float>(i % 64 < 32 ? std::cos(angle) : std::sin(angle));
-  }
-  const auto exact_table = exact(table);
-  const auto x = random_bf16(area(rows, row_width), 1);
-  for (const bool back : {false, true}) {
-    auto found = x;
-    auto expected = exact(x);
-    run(muster_rotate, {{blocks_of_eights(area(rows, heads) * 32)}, llama_threads}, rows, length, heads,
-        row_width, table.data(), back ? -1.0F : 1.0F, found);
-    cpu.llama.rotate({rows, length, 0, heads, 64, row_width}, exact_table.data(), expected.data(), back);
-    CHECK(worst_ratio(found, expected, bounds(expected, half_unit, 1e-6)) <= 1);
-    CHECK_FALSE(same_bits(found, x));
+  const std::pair<int, decltype(&muster_rotate_64)> kernels[] = {
+      {32, muster_rotate_32}, {64, muster_rotate_64}, {96, muster_rotate_96}, {128, muster_rotate_128}};
+  for (const auto& [width, kernel] : kernels) {
+    CAPTURE(width);
+    const int rows = 9, length = 5, heads = 3, row_width = 5 * width;
+    const auto columns = static_cast<std::size_t>(width), half = columns / 2;
+    std::vector<float> table(length * columns);
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      const double angle = static_cast<double>(i / columns) / (1.0 + static_cast<double>(i % half));
+      table[i] = static_cast<float>(i % columns < half ? std::cos(angle) : std::sin(angle));
+    }
+    const auto exact_table = exact(table);
+    const auto x = random_bf16(area(rows, row_width), 1);
+    for (const bool back : {false, true}) {
+      auto found = x;
+      auto expected = exact(x);
+      run(kernel, {{blocks_of_eights(area(rows, heads) * half)}, llama_threads}, rows, length, heads,
+          row_width, table.data(), back ? -1.0F : 1.0F, found);
+      cpu.llama.rotate({rows, length, 0, heads, width, row_width}, exact_table.data(), expected.data(), back);
+      CHECK(worst_ratio(found, expected, bounds(expected, half_unit, 1e-6)) <= 1);
+      CHECK_FALSE(same_bits(found, x));
+    }
   }
 }
 

@@ -141,6 +141,14 @@ void mul_wide(D& to, A a, B b) {
   set(to, Wide{get<T>(a)} * Wide{get<T>(b)});
 }
 
+/// The upper half of a product without signs.
+template <typename T, typename D, typename A, typename B>
+void mul_hi(D& to, A a, B b) {
+  static_assert(std::is_unsigned_v<T>);
+  __extension__ using Wide = unsigned __int128;
+  set(to, static_cast<T>(Wide{get<T>(a)} * get<T>(b) >> 8 * sizeof(T)));
+}
+
 // Bits. A shift by the width or more gives zeros, or copies of the sign.
 
 template <typename T, typename D, typename A>

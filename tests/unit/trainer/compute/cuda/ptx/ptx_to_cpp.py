@@ -19,7 +19,7 @@ INSTRUCTIONS = set("""
     abs add add.rn and bar.sync bar.warp.sync bfi cp.async.cg.shared.global cp.async.commit_group cp.async.wait_group cvt cvt.rn
     cvt.rn.bf16x2 cvta.to.global div div.rn ex2.approx.ftz fma.rn ld.global ld.global.v2 ld.global.v4 ld.param ld.shared ld.shared.v2
     ld.shared.v4 ldmatrix.sync.aligned.m8n8.x4.shared ldmatrix.sync.aligned.m8n8.x4.trans.shared mad.lo max min
-    mma.sync.aligned.m16n8k16.row.col mov mul mul.lo mul.rn mul.wide neg not or prmt rcp.rn rem selp setp.eq setp.equ setp.ge setp.geu
+    mma.sync.aligned.m16n8k16.row.col mov mul mul.hi mul.lo mul.rn mul.wide neg not or prmt rcp.rn rem selp setp.eq setp.equ setp.ge setp.geu
     setp.gt setp.gtu setp.le setp.leu setp.lt setp.ltu setp.ne setp.neu shfl.sync.bfly shfl.sync.idx shl shr sqrt.rn st.global
     st.global.v2 st.global.v4 st.shared st.shared.v2 st.shared.v4 sub sub.rn xor
     """.split())
