@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "config/elastic_range.hpp"
 #include "report/format_bytes.hpp"
 #include "strategies/memory_estimate.hpp"
 #include "text/plural.hpp"
@@ -44,15 +45,17 @@ std::string describe_remedy(const Options& options) {
 }  // namespace
 
 FreeMemory check_memory(const Options& options, const Workload& workload, const StrategySettings& settings,
-                        const Job& job, const compute::cuda::OpenedGpu& gpu, CollectiveErrors& errors) {
+                        const Job& job, int active_ranks, const compute::cuda::OpenedGpu& gpu,
+                        CollectiveErrors& errors) {
   const bool on_gpu = gpu.compute != nullptr;
   std::vector<int> host_ranks =
       on_gpu ? std::vector<int>{job.rank()} : ranks_on_host(job.roster(), job.rank());
   FreeMemory free = on_gpu ? FreeMemory{gpu.free_bytes, "free on its GPU"} : free_memory();
-  int ranks = job.size();
-  if (options.elastic > 0) {
-    // The most for this host: its ranks stay, and as few others as possible.
-    ranks = std::max(options.elastic, static_cast<int>(host_ranks.size()));
+  int ranks = active_ranks;
+  if (const int least = elastic_range(options).least; least > 0) {
+    // The most for this host: its ranks stay, spares too, and as few others as possible.
+    host_ranks.resize(std::min(host_ranks.size(), static_cast<std::size_t>(active_ranks)));
+    ranks = std::max(least, static_cast<int>(host_ranks.size()));
     std::iota(host_ranks.begin(), host_ranks.end(), 0);
     if (!on_gpu) reserve_state_copies(workload, settings, host_ranks.size(), free);
   }
