@@ -27,7 +27,9 @@ std::vector<int> ranks_on_host(const std::vector<Hello>& roster, int rank) {
 /// Takes what StateCopy needs on `ranks` ranks of a host from the free memory.
 void reserve_state_copies(const Workload& workload, const StrategySettings& settings, std::size_t ranks,
                           FreeMemory& free) {
-  const std::size_t arenas = 1 + Optimizer<float>::moment_count(settings.replica.optimizer.kind);
+  const bool outer_momentum = settings.local_sgd && settings.local_sgd->outer.nesterov;
+  const std::size_t arenas =
+      1 + Optimizer<float>::moment_count(settings.replica.optimizer.kind) + (outer_momentum ? 1 : 0);
   const std::uint64_t copies = ranks * arenas * workload.table().arena_size * sizeof(float);
   free.bytes -= std::min(copies, free.bytes);
   free.where += fmt::format(" beside {} for the copies of --elastic", format_bytes(copies));

@@ -72,7 +72,8 @@ StrategySettings strategy_settings(const Options& options, Job& job) {
   } else if (options.strategy == "local-sgd") {
     settings.local_sgd = {
         options.sync_every,
-        {options.outer_optimizer == "nesterov", options.outer_learning_rate, options.outer_momentum}};
+        {options.outer_optimizer == "nesterov", options.outer_learning_rate, options.outer_momentum},
+        elastic_range(options).least > 0};
   } else if (options.strategy == "pipeline") {
     settings.pipeline = pipeline_settings(options);
   }

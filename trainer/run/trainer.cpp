@@ -228,7 +228,7 @@ bool Trainer::end_steps(Progress& progress, std::size_t left) {
 }
 
 void Trainer::end_own_steps(Progress& progress) {
-  while (strategy().in_flight() > 0) {
+  while (strategy().ends_steps_alone() && strategy().in_flight() > 0) {
     const StepResult result = strategy().end_step();
     count_step(result);
     if (result.finite && is_rank0()) record(progress, result, schedule_.at(state().step - 1));
@@ -285,6 +285,7 @@ void Trainer::rebuild(StateCopy& copy) {
   Communicator all = job_.host_world();
   CollectiveErrors all_errors(all);
   rebuild_strategy(options_, job_, ranks_, parts_, all_errors);
+  const std::int64_t ended = state().step;
   const bool kept = copy.collect(all, state());
   if (ranks_.is_spare()) return;
   if (kept) strategy().scatter_state(is_rank0() ? copy.tensors() : TrainingTensors{});
@@ -299,7 +300,7 @@ void Trainer::rebuild(StateCopy& copy) {
     checkpointer_->resume();
   }
   errors_.run_on_rank0([&] {
-    if (recorder_ && kept) return;
+    if (recorder_ && kept && state().step >= ended) return;
     if (recorder_) recorder_->flush();
     parts_.facts.first_step = state().step;
     recorder_ = std::make_unique<Recorder>(options_, parts_.facts, true, started_);

@@ -8,7 +8,8 @@ With --deterministic the last checkpoint's tensors and the losses of all recorde
 one rank is killed, rank 0 is killed, two ranks are killed at once, two are killed one after the other, one is stopped (after 10 s it counts
 as lost), one is lost while a checkpoint is being written, one of ranks with sharded optimizer state (the newest checkpoint is read), and so
 many that fewer than --elastic are left (a checkpoint is saved, and a new start goes on from it). In the kinds with a spare the last rank waits,
-and takes the place of the lost one: of any, of rank 0, of one with sharded optimizer state; or the spare itself is lost.
+and takes the place of the lost one: of any, of rank 0, of one with sharded optimizer state; or the spare itself is lost. local-sgd has a spare, too, and no moments, of which each
+rank has its own: the bytes are those of a run of that strategy that lost no rank.
 
 --output writes a line of JSON a run: the kind, the seconds from a rank's notice of the loss until the others went on, and those from the loss
 to the end of the next step.
@@ -36,7 +37,8 @@ OPTIONS_ON = {"cpu": ["--device=cpu", "--threads=1", "--heads=2", "--width=16", 
 AS_OWN_HOST = pathlib.Path(__file__).resolve().with_name("as_own_host")
 if not AS_OWN_HOST.exists():
     AS_OWN_HOST = AS_OWN_HOST.parents[3] / "gpu/as_own_host"
-SPARE_KINDS = ["spare", "spare-rank-0", "spare-lost", "spare-sharded"]
+SPARE_KINDS = ["spare", "spare-rank-0", "spare-lost", "spare-sharded", "local-sgd"]
+LOCAL_SGD = ["--strategy=local-sgd", "--sync-every=5", "--optimizer=sgd", "--momentum=0"]
 KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", "sharded", "too-few", *SPARE_KINDS, "stopped"]
 LOST = re.compile(r"warning: rank (\d+) .*: lost (.*), after step (\d+); (\d+) ranks? goe?s? on, ([0-9.]+) s after")
 
@@ -133,7 +135,7 @@ def lose(arguments, run, kind, chance):
     """Loses ranks of the run. Returns them."""
     everyone = list(range(arguments.ranks))
     lost = {"rank-0": [0], "spare-rank-0": [0], "spare-lost": everyone[-1:], "spare": [chance.choice(everyone[:-1])],
-            "spare-sharded": [chance.choice(everyone[:-1])], "two": chance.sample(everyone, 2), "one-after-other": chance.sample(everyone, 2),
+            "spare-sharded": [chance.choice(everyone[:-1])], "local-sgd": [chance.choice(everyone[:-1])], "two": chance.sample(everyone, 2), "one-after-other": chance.sample(everyone, 2),
             "too-few": chance.sample(everyone, arguments.ranks - 1)}.get(kind, [chance.choice(everyone)])
     run.await_condition("the first steps", lambda: run.last_step() >= chance.randint(1, arguments.steps // 3))
     if kind == "checkpoint":
@@ -161,7 +163,14 @@ def run_once(arguments, kind, folder, chance, expected):
     options = ["--shard-optimizer"] if kind.endswith("sharded") else []
     if kind in SPARE_KINDS:
         options.append(f"--elastic=2:{arguments.ranks - 1}")
-    run = Run(arguments, folder, [*options, f"--checkpoint-every={2 if kind == 'checkpoint' else 7}"])
+    every = {"checkpoint": 2, "local-sgd": 10}.get(kind, 7)
+    if kind == "local-sgd":
+        options += LOCAL_SGD
+        whole = Run(arguments, folder.parent / "whole-local-sgd", [*options, f"--checkpoint-every={every}"])
+        whole.wait([])
+        expected = result_of(arguments, whole.folder)
+        shutil.rmtree(whole.folder)
+    run = Run(arguments, folder, [*options, f"--checkpoint-every={every}"])
     lost = lose(arguments, run, kind, chance)
     to_next_step = await_next_step(run) if arguments.output else None
     run.wait(lost)
