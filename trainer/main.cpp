@@ -10,6 +10,7 @@
 #include <new>
 #include <string_view>
 
+#include "config/elastic_range.hpp"
 #include "config/options.hpp"
 #include "evaluate_command.hpp"
 #include "export_command.hpp"
@@ -57,8 +58,9 @@ int report_option_error(const muster::Error& error) {
 
 muster::JoinOptions join_options(const muster::Options& options, muster::Device device) {
   muster::JoinOptions join{.device = device};
-  join.tolerate_rank_loss = options.elastic > 0 || options.strategy == "parameter-server";
-  if (options.elastic > 0) join.abort_grace = std::chrono::milliseconds(0);  // a step may take longer
+  join.tolerate_rank_loss = elastic_range(options).least > 0 || options.strategy == "parameter-server";
+  if (elastic_range(options).least > 0)
+    join.abort_grace = std::chrono::milliseconds(0);  // a step may take longer
   return join;
 }
 

@@ -100,11 +100,9 @@ void restart_telemetry(JobState& state) {
       std::make_unique<observe::Telemetry>(request, context.roster, context.rank, context.plane, nullptr);
 }
 
-}  // namespace
-
-void shrink(JobState& state, milliseconds wait) {
-  auto const failure = require_loss(state);
-  Deadline const deadline(wait);
+// Continues the job without the rank of `failure`, and without others that are lost by now. False when a
+// further rank is lost before all have connected: then the same is to be done with the job's new members.
+bool continue_with_survivors(JobState& state, const control::Failure& failure, const Deadline& deadline) {
   state.communicators.drop();
   if (auto const& gpu = state.communicators.gpu) gpu->abort_all();
   state.stop_telemetry();
@@ -128,7 +126,23 @@ void shrink(JobState& state, milliseconds wait) {
   ++state.shrinks;
   if (state.size() > 1) {
     if (rank == 0) state.context->plane = std::move(plane);
-    state.start_control_plane(deadline);
+    try {
+      state.start_control_plane(deadline);
+    } catch (const Error& error) {
+      auto const& begun = state.context->plane;
+      if (error.code() != ErrorCode::lost_rank || !begun || !begun->failure() || deadline.passed()) throw;
+      log::debug("shrink: {}", error.what());
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void shrink(JobState& state, milliseconds wait) {
+  Deadline const deadline(wait);
+  while (!continue_with_survivors(state, require_loss(state), deadline)) {
   }
   state.register_loss_handler();
   restart_telemetry(state);

@@ -39,20 +39,20 @@ teardown_file() { lab_down; }
   trained "$folder/muster-run" 4 2
 }
 
-@test "elastic: a rank is killed, and the others end the run" {
-  submit elastic --data "$REPOSITORY/LICENSE" --steps 400 --checkpoint-every 2 --eval-every 0
+@test "elastic: a rank is killed, and a spare ends the run with the others" {
+  submit elastic --nodes=2 -- --data "$REPOSITORY/LICENSE" --steps 400 --checkpoint-every 2 --eval-every 0
   wait_until "compgen -G '$folder/muster-run/checkpoints/step-*/state.json' >/dev/null"
   # shellcheck disable=SC2016  # expanded on the node
   lab node n0 bash -c 'kill -KILL "$(pgrep -f -- "^[^ ]*muster-train " | head -n 1)"'
   finished
   lab exec scontrol show job "$job" | grep -q JobState=COMPLETED
-  trained "$folder/muster-run" 4 2
-  [ "$(grep -c '^warning: rank . (host n0), pid [0-9]*, .* 3 ranks go on, ' "$folder/job.log")" = 1 ]
-  grep -q 'parameters identical on 3 ranks' "$folder/job.log"
+  trained "$folder/muster-run" 2 1
+  [ "$(grep -c '^warning: rank . (host n0), pid [0-9]*, .* 2 ranks go on, .*; joined by the spare rank 2 (host n1)$' "$folder/job.log")" = 1 ]
+  grep -q 'parameters identical on 2 ranks' "$folder/job.log"
 }
 
 @test "elastic: with too few ranks left the job saves and goes back into the queue" {
-  MUSTER_ELASTIC=4 submit elastic --data "$REPOSITORY/LICENSE" --steps 400 --checkpoint-every 2 --eval-every 0
+  MUSTER_SPARE_NODES=0 MUSTER_ELASTIC=4 submit elastic --nodes=2 -- --data "$REPOSITORY/LICENSE" --steps 400 --checkpoint-every 2 --eval-every 0
   wait_until "compgen -G '$folder/muster-run/checkpoints/step-*/state.json' >/dev/null"
   # shellcheck disable=SC2016  # expanded on the node
   lab node n1 bash -c 'kill -KILL "$(pgrep -f -- "^[^ ]*muster-train " | head -n 1)"'

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/elastic_range.hpp"
 #include "config/option_validators.hpp"
 #include "models/named_network.hpp"
 
@@ -218,6 +219,17 @@ void add_training_options(CLI::App& app, Options& o) {
       ->check(integer(std::uint64_t{0}, ~std::uint64_t{0}).description(""));
 }
 
+CLI::Validator elastic_range() {
+  const auto validate = [](const std::string& text) {
+    if (parse_elastic_range(text)) return std::string();
+    return fmt::format(
+        "'{}' must be MIN or MIN:MAX, integers from 1 to {} with MIN at or below MAX, or 0 for a run that a "
+        "loss ends",
+        text, 1 << 20);
+  };
+  return {validate, ""};
+}
+
 CLI::Validator staleness() {
   const auto validate = [](const std::string& text) {
     std::int64_t steps = 0;
@@ -288,8 +300,10 @@ void add_strategy_options(CLI::App& app, Options& o) {
   add_pipeline_options(app, o);
   add_option(app, "--elastic", o.elastic,
              "After the loss of ranks, go on with those that are left, from the state in their memory, if "
-             "they are at least this many; with fewer, save a checkpoint and end; 0: a loss ends the run")
-      ->check(integer(0, 1 << 20));
+             "they are at least MIN; with fewer, save a checkpoint and end. At most MAX ranks train; further "
+             "ones wait as spares and replace lost ranks. 0: a loss ends the run")
+      ->type_name("MIN[:MAX]")
+      ->check(elastic_range());
 }
 
 void add_output_options(CLI::App& app, Options& o) {

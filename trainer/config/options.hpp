@@ -75,7 +75,7 @@ struct Options {
   std::string pipeline_schedule = "1f1b";  ///< see --pipeline-schedule
   int virtual_stages = 1;
   std::string balance = "flops";  ///< or "parameters", "memory"
-  int elastic = 0;                ///< fewest ranks with which a run goes on after a loss; 0: a loss ends it
+  std::string elastic = "0";      ///< an ElasticRange
 
   std::string output = "muster-run";
   std::string resume = "auto";

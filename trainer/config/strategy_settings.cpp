@@ -28,8 +28,8 @@ void refuse_other_strategies(const Options& o) {
                      contradicts + "whose ranks have optimizer states of their own: leave one of them out");
   refuse_ineffective(o, "sync-batch-norm", o.sync_batch_norm, false, !local,
                      contradicts + "whose ranks compute their steps by themselves: leave one of them out");
-  refuse_ineffective(o, "elastic", o.elastic, 0, o.strategy == "data-parallel",
-                     " works with --strategy=data-parallel only: leave one of them out");
+  refuse_ineffective(o, "elastic", o.elastic, unset.elastic, o.strategy == "data-parallel" || local,
+                     " works with --strategy=data-parallel and local-sgd only: leave one of them out");
   refuse_ineffective(o, "shard-optimizer", o.shard_optimizer, false, o.strategy != "central-storage",
                      " contradicts --strategy=central-storage, whose hosts have one optimizer state each: "
                      "leave one of them out");

@@ -75,6 +75,7 @@ std::string as_json(const Summary& s) {
                                     {"loading_share", s.loading_share},
                                     {"left_out_images", s.left_out_images},
                                     {"lost_ranks", s.lost_ranks},
+                                    {"joined_ranks", s.joined_ranks},
                                     {"communication_seconds", s.communication_seconds},
                                     {"strategy", s.strategy},
                                     {"synchronizations", s.synchronizations},

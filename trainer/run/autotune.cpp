@@ -45,27 +45,23 @@ void broadcast(std::string& text, Communicator& world) {
   world.broadcast(std::span(reinterpret_cast<std::uint8_t*>(text.data()), text.size()), 0);
 }
 
-}  // namespace
-
-void autotune(const Options& options, RunParts& parts, bool resumed, Communicator& world,
-              CollectiveErrors& errors) {
-  std::string& results = parts.state.autotune;
-  const bool finished = parts.state.step >= options.steps;
-  if (finished) return;
+/// Null when this run has no algorithms to choose.
+compute::Autotuner* find_tuner(const Options& options, const RunParts& parts) {
   // cuDNN chooses its own algorithms, and networks on images have no other products.
   const bool tunes =
       options.autotune && !options.deterministic && !models::is_image_network(options.model_name);
-  compute::Autotuner* const tuner = tunes ? parts.compute->autotuner() : nullptr;
-  if (tuner == nullptr) {
-    if (!results.empty())
-      fmt::print(
-          "note: the checkpoint's algorithms of matrix products are not used: later steps have other "
-          "bits\n");
-    results.clear();
-    return;
-  }
-  errors.run_on_rank0([&] { choose(options, parts, resumed, *tuner); });
+  return tunes ? parts.compute->autotuner() : nullptr;
+}
+
+}  // namespace
+
+void share_algorithms(const Options& options, RunParts& parts, Communicator& world,
+                      CollectiveErrors& errors) {
+  compute::Autotuner* const tuner = find_tuner(options, parts);
+  if (tuner == nullptr) return;
+  std::string& results = parts.state.autotune;
   broadcast(results, world);
+  if (results.empty()) return;
   std::string refusal;
   errors.run_on_all([&] {
     if (world.rank() != 0) refusal = tuner->load(results);
@@ -76,6 +72,24 @@ void autotune(const Options& options, RunParts& parts, bool resumed, Communicato
         "note: rank {} has another GPU model or cuBLASLt than rank 0: cuBLASLt's first algorithms are "
         "used there\n",
         fmt::join(others, ", "));
+}
+
+void autotune(const Options& options, RunParts& parts, bool resumed, Communicator& world,
+              CollectiveErrors& errors) {
+  std::string& results = parts.state.autotune;
+  const bool finished = parts.state.step >= options.steps;
+  if (finished) return;
+  compute::Autotuner* const tuner = find_tuner(options, parts);
+  if (tuner == nullptr) {
+    if (!results.empty())
+      fmt::print(
+          "note: the checkpoint's algorithms of matrix products are not used: later steps have other "
+          "bits\n");
+    results.clear();
+    return;
+  }
+  errors.run_on_rank0([&] { choose(options, parts, resumed, *tuner); });
+  share_algorithms(options, parts, world, errors);
 }
 
 }  // namespace muster

@@ -15,5 +15,7 @@ namespace muster {
 /// @throws CollectiveAbort when it fails and the error is printed.
 void autotune(const Options& options, RunParts& parts, bool resumed, Communicator& world,
               CollectiveErrors& errors);
+/// The last part of it alone, after spares have joined: all ranks use rank 0's algorithms.
+void share_algorithms(const Options& options, RunParts& parts, Communicator& world, CollectiveErrors& errors);
 
 }  // namespace muster

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "config/elastic_range.hpp"
 #include "report/format_bytes.hpp"
 #include "strategies/memory_estimate.hpp"
 #include "text/plural.hpp"
@@ -26,7 +27,9 @@ std::vector<int> ranks_on_host(const std::vector<Hello>& roster, int rank) {
 /// Takes what StateCopy needs on `ranks` ranks of a host from the free memory.
 void reserve_state_copies(const Workload& workload, const StrategySettings& settings, std::size_t ranks,
                           FreeMemory& free) {
-  const std::size_t arenas = 1 + Optimizer<float>::moment_count(settings.replica.optimizer.kind);
+  const bool outer_momentum = settings.local_sgd && settings.local_sgd->outer.nesterov;
+  const std::size_t arenas =
+      1 + Optimizer<float>::moment_count(settings.replica.optimizer.kind) + (outer_momentum ? 1 : 0);
   const std::uint64_t copies = ranks * arenas * workload.table().arena_size * sizeof(float);
   free.bytes -= std::min(copies, free.bytes);
   free.where += fmt::format(" beside {} for the copies of --elastic", format_bytes(copies));
@@ -62,16 +65,18 @@ std::string describe_remedy(const Options& options) {
 }  // namespace
 
 FreeMemory check_memory(const Options& options, const Workload& workload, const StrategySettings& settings,
-                        const Job& job, const compute::cuda::OpenedGpu& gpu, CollectiveErrors& errors) {
+                        const Job& job, int active_ranks, const compute::cuda::OpenedGpu& gpu,
+                        CollectiveErrors& errors) {
   const bool on_gpu = gpu.compute != nullptr;
   if (on_gpu) check_offloaded_memory(workload, settings, job, errors);
   std::vector<int> host_ranks =
       on_gpu ? std::vector<int>{job.rank()} : ranks_on_host(job.roster(), job.rank());
   FreeMemory free = on_gpu ? FreeMemory{gpu.free_bytes, "free on its GPU"} : free_memory();
-  int ranks = job.size();
-  if (options.elastic > 0) {
-    // The most for this host: its ranks stay, and as few others as possible.
-    ranks = std::max(options.elastic, static_cast<int>(host_ranks.size()));
+  int ranks = active_ranks;
+  if (const int least = elastic_range(options).least; least > 0) {
+    // The most for this host: its ranks stay, spares too, and as few others as possible.
+    host_ranks.resize(std::min(host_ranks.size(), static_cast<std::size_t>(active_ranks)));
+    ranks = std::max(least, static_cast<int>(host_ranks.size()));
     std::iota(host_ranks.begin(), host_ranks.end(), 0);
     if (!on_gpu) reserve_state_copies(workload, settings, host_ranks.size(), free);
   }

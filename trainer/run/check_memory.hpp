@@ -10,10 +10,12 @@
 namespace muster {
 
 /// Checks on every rank that the run fits into its host's memory, or into `gpu` when it was opened.
-/// Collective.
+/// `active_ranks`: the number of
+/// ranks that train. Collective.
 /// @returns the memory that is free before the run allocates.
 /// @throws CollectiveAbort after an error with the largest batch that fits.
 FreeMemory check_memory(const Options& options, const Workload& workload, const StrategySettings& settings,
-                        const Job& job, const compute::cuda::OpenedGpu& gpu, CollectiveErrors& errors);
+                        const Job& job, int active_ranks, const compute::cuda::OpenedGpu& gpu,
+                        CollectiveErrors& errors);
 
 }  // namespace muster

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "compute/cpu/cpu_compute.hpp"
+#include "config/elastic_range.hpp"
 #include "config/settings.hpp"
 #include "files/hash.hpp"
 #include "machine/host_memory.hpp"
@@ -17,6 +18,7 @@
 #include "models/named_network.hpp"
 #include "report/format_bytes.hpp"
 #include "run/check_memory.hpp"
+#include "run/membership_change.hpp"
 #include "run/open_gpu.hpp"
 #include "strategies/make_strategy.hpp"
 #include "text/plural.hpp"
@@ -47,7 +49,7 @@ Replica::Settings replica_settings(const Options& options, bool on_device) {
           .micro_batch = options.micro_batch,
           .label_smoothing = options.label_smoothing,
           .sync_batch_norm = options.sync_batch_norm,
-          .update_after_reduction = options.elastic > 0};
+          .update_after_reduction = elastic_range(options).least > 0};
 }
 
 pipeline::Settings pipeline_settings(const Options& options) {
@@ -73,7 +75,8 @@ StrategySettings strategy_settings(const Options& options, Job& job) {
   } else if (options.strategy == "local-sgd") {
     settings.local_sgd = {
         options.sync_every,
-        {options.outer_optimizer == "nesterov", options.outer_learning_rate, options.outer_momentum}};
+        {options.outer_optimizer == "nesterov", options.outer_learning_rate, options.outer_momentum},
+        elastic_range(options).least > 0};
   } else if (options.strategy == "pipeline") {
     settings.pipeline = pipeline_settings(options);
   }
@@ -94,9 +97,8 @@ void check_tokenizer(const Options& options, const Workload& workload, const wei
                         options.init_from));
 }
 
-std::unique_ptr<Workload> open_data(Options options, const Job& job, const weights::WeightSource* weights,
-                                    CollectiveErrors& errors) {
-  const int ranks = job.size();
+std::unique_ptr<Workload> open_data(Options options, const Job& job, int ranks,
+                                    const weights::WeightSource* weights, CollectiveErrors& errors) {
   const int compute_threads = job.on_gpu() ? 1 : choose_threads(options.threads, job.roster(), job.rank());
   options.data_threads = choose_data_threads(options.data_threads, compute_threads, job.roster(), job.rank());
   std::unique_ptr<Workload> workload;
@@ -133,12 +135,15 @@ void check_same_on_all_ranks(const Options& options, const Workload& workload, C
   });
 }
 
-/// Builds the strategy on `compute`. Returns a function that measures the peak FLOP/s of `compute`.
+/// Builds the strategy on `compute`; a spare has none yet. Returns a function that measures the peak FLOP/s
+/// of `compute`.
 template <typename Real>
 std::function<double()> build_strategy_on(RunParts& parts, const StrategySettings& settings,
                                           std::unique_ptr<compute::Compute<Real>> compute,
-                                          Communicator tensors, Communicator host) {
-  parts.strategy = make_strategy(settings, *parts.workload, *compute, std::move(tensors), std::move(host));
+                                          const ActiveRanks& ranks) {
+  const Communicator tensors = ranks.tensors();
+  if (!ranks.is_spare())
+    parts.strategy = make_strategy(settings, *parts.workload, *compute, tensors, ranks.host());
   const auto measure = [&of = *compute] { return measure_peak_flops(of); };
   parts.compute = std::move(compute);
   return measure;
@@ -150,16 +155,16 @@ std::unique_ptr<compute::Compute<Real>> compute_on_cpu(int threads) {
   return std::make_unique<Cpu>(typename Cpu::Options{threads, true, nullptr});
 }
 
-std::function<double()> build_strategy(const Options& options, Job& job, RunParts& parts,
-                                       const StrategySettings& settings, compute::cuda::OpenedGpu gpu) {
+std::function<double()> build_strategy(const Options& options, const Job& job, const ActiveRanks& ranks,
+                                       RunParts& parts, const StrategySettings& settings,
+                                       compute::cuda::OpenedGpu gpu) {
   const bool updates_here = !gpu.compute || options.strategy == "central-storage";
   const int threads = updates_here ? choose_threads(options.threads, job.roster(), job.rank()) : 1;
-  const Communicator host = job.host_world();
   parts.state.threads = threads;
-  if (gpu.compute) return build_strategy_on(parts, settings, std::move(gpu.compute), job.world(), host);
+  if (gpu.compute) return build_strategy_on(parts, settings, std::move(gpu.compute), ranks);
   if (options.dtype == "bf16")
-    return build_strategy_on(parts, settings, compute_on_cpu<bfloat16>(threads), host, host);
-  return build_strategy_on(parts, settings, compute_on_cpu<float>(threads), host, host);
+    return build_strategy_on(parts, settings, compute_on_cpu<bfloat16>(threads), ranks);
+  return build_strategy_on(parts, settings, compute_on_cpu<float>(threads), ranks);
 }
 
 template <typename Real>
@@ -171,7 +176,7 @@ void rebuild_on(RunParts& parts, const StrategySettings& settings, const Communi
 
 void check_elastic(const Options& options, const Job& job, CollectiveErrors& errors) {
   errors.run_on_rank0([&] {
-    if (options.elastic > job.size()) {
+    if (elastic_range(options).least > job.size()) {
       throw Error(ErrorCode::usage, fmt::format("--elastic {} is more than this job has: {}", options.elastic,
                                                 plural(job.size(), "rank")));
     }
@@ -190,7 +195,7 @@ std::vector<RankInfo> gather_ranks(const Options& options, Job& job, CollectiveE
   return gather_rank_info(world, mine);
 }
 
-TrainingState initial_state(const Options& options, const Job& job, const RunParts& parts,
+TrainingState initial_state(const Options& options, int ranks, const RunParts& parts,
                             const weights::WeightSource* weights) {
   TrainingState state = parts.state;
   state.tokenizer = parts.workload->tokenizer();
@@ -202,12 +207,13 @@ TrainingState initial_state(const Options& options, const Job& job, const RunPar
   state.optimizer = options.optimizer_name;
   state.settings = later_step_settings(options);
   state.data_hash = parts.workload->data_hash();
-  state.world_size = job.size();
+  state.world_size = ranks;
   state.chunk = options.deterministic ? options.chunk : 0;
   return state;
 }
 
-Summary run_facts(const Options& options, Job& job, const RunParts& parts, const StrategySettings& settings) {
+Summary run_facts(const Options& options, const Job& job, const ActiveRanks& ranks, const RunParts& parts,
+                  const StrategySettings& settings) {
   const Workload& workload = *parts.workload;
   Summary s;
   s.model = workload.model_line();
@@ -215,16 +221,16 @@ Summary run_facts(const Options& options, Job& job, const RunParts& parts, const
   s.data = options.data;
   s.device = parts.compute->describe();
   s.dtype = options.dtype;
-  s.parameters = static_cast<std::int64_t>(parts.strategy->table().parameter_count);
+  s.parameters = static_cast<std::int64_t>(workload.table().parameter_count);
   s.wanted_steps = options.steps;
   s.strategy = options.strategy;
-  s.tokens_per_step = parts.strategy->predictions_per_step();
+  s.tokens_per_step = options.batch * workload.predictions_per_sample();
   s.flops_per_token = workload.flops_per_sample() / static_cast<double>(workload.predictions_per_sample());
-  s.memory = estimate_memory(workload, settings, 0, job.size());
+  s.memory = estimate_memory(workload, settings, 0, ranks.size());
   s.on_gpu = job.on_gpu();
-  s.world_size = job.size();
-  s.hosts = job.host_count();
-  s.backend = job.host_world().backend();
+  s.world_size = ranks.size();
+  s.hosts = ranks.host_count();
+  s.backend = ranks.host().backend();
   return s;
 }
 
@@ -252,13 +258,14 @@ void print_memory_estimate(const RunParts& parts) {
 
 }  // namespace
 
-void rebuild_strategy(const Options& options, Job& job, RunParts& parts, CollectiveErrors& errors) {
+void rebuild_strategy(const Options& options, Job& job, const ActiveRanks& ranks, RunParts& parts,
+                      CollectiveErrors& errors) {
   const StrategySettings settings = strategy_settings(options, job);
-  const Communicator host = job.host_world();
   errors.run_on_all([&] {
-    const Communicator tensors = job.on_gpu() ? job.world() : host;
-    rebuild_on<float>(parts, settings, tensors, host);
-    rebuild_on<bfloat16>(parts, settings, tensors, host);
+    const Communicator tensors = ranks.tensors();
+    if (ranks.is_spare()) return;
+    rebuild_on<float>(parts, settings, tensors, ranks.host());
+    rebuild_on<bfloat16>(parts, settings, tensors, ranks.host());
   });
 }
 
@@ -267,7 +274,8 @@ void initialize_parameters(const Options& options, Strategy& strategy) {
   strategy.initialize(*weights::open_weights(options.init_from));
 }
 
-RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, CollectiveErrors& errors) {
+RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks, OutputFolder& output,
+                     CollectiveErrors& errors) {
   RunParts parts;
   check_elastic(options, job, errors);
   const StrategySettings settings = strategy_settings(options, job);
@@ -276,32 +284,35 @@ RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, Col
   errors.run_on_all([&] {
     if (!options.init_from.empty()) weights = weights::open_weights(options.init_from);
   });
-  parts.workload = open_data(options, job, weights.get(), errors);
-  errors.run_on_all([&] { check_strategy(settings, *parts.workload, job.size()); });
+  parts.workload = open_data(options, job, ranks.size(), weights.get(), errors);
+  errors.run_on_all([&] { check_strategy(settings, *parts.workload, ranks.size()); });
   errors.run_on_rank0([&] { output.open(); });
   check_same_on_all_ranks(options, *parts.workload, errors);
-  const FreeMemory free = check_memory(options, *parts.workload, settings, job, gpu, errors);
+  const FreeMemory free = check_memory(options, *parts.workload, settings, job, ranks.size(), gpu, errors);
   std::function<double()> measure;
   errors.run_on_all([&] {
-    measure = build_strategy(options, job, parts, settings, std::move(gpu));
+    measure = build_strategy(options, job, ranks, parts, settings, std::move(gpu));
     if (job.rank() != 0) return;
     weights ? parts.strategy->initialize(*weights) : parts.strategy->initialize();
   });
-  parts.state = initial_state(options, job, parts, weights.get());
-  parts.facts = run_facts(options, job, parts, settings);
+  parts.state = initial_state(options, ranks.size(), parts, weights.get());
+  parts.facts = run_facts(options, job, ranks, parts, settings);
   parts.facts.free_bytes = free.bytes;
-  parts.strategy_text = describe_strategy(settings, *parts.workload, job.size());
+  parts.strategy_text = describe_strategy(settings, *parts.workload, ranks.size());
   parts.memory_limit = free.where;
   parts.facts.ranks = gather_ranks(options, job, errors, measure);
+  parts.facts.ranks.resize(static_cast<std::size_t>(ranks.size()));
   for (const RankInfo& rank : parts.facts.ranks) parts.facts.peak_flops += rank.peak_flops;
   return parts;
 }
 
-void print_run_info(const Options& options, const Job& job, const RunParts& parts) {
+void print_run_info(const Options& options, const Job& job, const ActiveRanks& ranks, const RunParts& parts) {
   const Summary& facts = parts.facts;
   fmt::print("{}: {} parameters\n", facts.model, facts.parameters);
   fmt::print("on {} on {}, each {} in {}; {} {}s a step\n", plural(facts.world_size, "rank"),
              plural(facts.hosts, "host"), facts.device, facts.dtype, facts.tokens_per_step, facts.unit);
+  if (ranks.has_spares())
+    fmt::print("spares, which replace lost ranks: {}\n", describe_ranks(ranks.spares()));
   if (!job.on_gpu() && facts.dtype == "bf16" && !compute::cpu::DnnlMatmul::has_fast_bfloat16()) {
     fmt::print(
         "warning: --dtype=bf16 is slower here than fp32: it pays with oneDNN on processors with AVX-512 "

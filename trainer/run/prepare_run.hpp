@@ -9,6 +9,7 @@
 #include "config/options.hpp"
 #include "muster/muster.hpp"
 #include "report/summary.hpp"
+#include "run/active_ranks.hpp"
 #include "run/output_folder.hpp"
 #include "training/collective_errors.hpp"
 #include "training/strategy.hpp"
@@ -20,7 +21,7 @@ namespace muster {
 struct RunParts {
   std::unique_ptr<Workload> workload;
   std::unique_ptr<compute::UpdateCompute<float>> compute;
-  std::unique_ptr<Strategy> strategy;  ///< on rank 0 with the initial parameters
+  std::unique_ptr<Strategy> strategy;  ///< on rank 0 with the initial parameters; null on a spare
   TrainingState state;                 ///< with this run's settings, at step 0
   Summary facts;                       ///< the values that do not change during the run
   std::string strategy_text;           ///< describe_strategy()
@@ -28,14 +29,16 @@ struct RunParts {
 };
 
 /// Opens the GPU, the data and the output folder, checks that the ranks fit together and that the run fits
-/// into memory, and builds the strategy. Collective.
+/// into memory, and builds the strategy. Collective over the job, as are `errors`.
 /// @throws CollectiveAbort when a check refuses the run and its error is printed.
-RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, CollectiveErrors& errors);
+RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks, OutputFolder& output,
+                     CollectiveErrors& errors);
 
-/// Builds the strategy anew on the ranks that remain after a loss, without parameters; the old one must be
-/// gone. On the CPU only. Collective.
+/// Builds the strategy anew on the active ranks after a loss, without parameters; the old one must be gone.
+/// Collective over the job, as are `errors`.
 /// @throws CollectiveAbort when a rank cannot, and its error is printed.
-void rebuild_strategy(const Options& options, Job& job, RunParts& parts, CollectiveErrors& errors);
+void rebuild_strategy(const Options& options, Job& job, const ActiveRanks& ranks, RunParts& parts,
+                      CollectiveErrors& errors);
 
 /// Sets the initial parameters, from --init-from or the seed, on this rank only.
 /// @throws muster::Error when the weights cannot be read.
@@ -43,6 +46,6 @@ void initialize_parameters(const Options& options, Strategy& strategy);
 
 /// Prints model, ranks, speed, memory, data, and notes on the settings. parts.facts.first_step is set by
 /// then.
-void print_run_info(const Options& options, const Job& job, const RunParts& parts);
+void print_run_info(const Options& options, const Job& job, const ActiveRanks& ranks, const RunParts& parts);
 
 }  // namespace muster

@@ -39,8 +39,11 @@ class Recorder {
   bool has_validation(std::int64_t step) const;
   /// Summary::left_out_images.
   void left_out(std::vector<std::string> images) { left_out_ = std::move(images); }
-  /// Summary::lost_ranks.
-  void lost(std::vector<std::string> ranks) { facts_.lost_ranks = std::move(ranks); }
+  /// Summary::lost_ranks and joined_ranks.
+  void membership(std::vector<std::string> lost, std::vector<std::string> joined) {
+    facts_.lost_ranks = std::move(lost);
+    facts_.joined_ranks = std::move(joined);
+  }
   /// Summary::step_picture.
   void step_picture(std::string svg) { facts_.step_picture = std::move(svg); }
   /// Writes what was recorded since the last flush.

@@ -8,11 +8,16 @@
 namespace muster {
 
 StateCopy::StateCopy(Strategy& strategy, const TrainingState& state) {
-  const std::size_t size = strategy.table().arena_size, moments = strategy.checkpoint_parts().moments;
+  const std::size_t size = strategy.table().arena_size;
+  const auto [moments, outer_momentum] = strategy.checkpoint_parts();
   parameters_ = compute::Arena<float>(size);
   moment1_ = compute::Arena<float>(moments > 0 ? size : 0);
   moment2_ = compute::Arena<float>(moments > 1 ? size : 0);
-  position_ = {strategy.copy_state(tensors()) ? 1 : 0, state.step, state.samples, state.skipped};
+  outer_momentum_ = compute::Arena<float>(outer_momentum ? size : 0);
+  const auto step = strategy.copy_state(tensors(), state.step);
+  if (!step) return;
+  const std::int64_t steps_back = state.step - *step;
+  position_ = {1, *step, state.samples - steps_back * state.batch, steps_back == 0 ? state.skipped : 0};
 }
 
 bool StateCopy::collect(Communicator& world, TrainingState& state) {
@@ -41,7 +46,7 @@ bool StateCopy::collect(Communicator& world, TrainingState& state) {
 void StateCopy::transfer(Communicator& world, int from) {
   if (world.rank() == 0) position_.complete = 0;  // until all of it has arrived
   const TrainingTensors all = tensors();
-  for (const std::span<float> part : {all.parameters, all.moment1, all.moment2}) {
+  for (const std::span<float> part : {all.parameters, all.moment1, all.moment2, all.outer_momentum}) {
     if (part.empty()) continue;
     if (world.rank() == 0) world.recv(part, from);
     if (world.rank() == from) world.send(std::span<const float>(part), 0);

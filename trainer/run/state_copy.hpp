@@ -15,14 +15,20 @@ namespace muster {
 /// is built anew on the ranks that remain after a loss.
 class StateCopy {
  public:
-  /// Copies the strategy's state after `state.step` updates, if this rank has all of it.
+  /// That of a spare, which has no state.
+  StateCopy() = default;
+  /// Copies the strategy's state after `state.step` updates, if this rank has all of it, or that to which the
+  /// strategy goes back.
   StateCopy(Strategy& strategy, const TrainingState& state);
 
   /// Gives rank 0 the state of a rank with the most updates, and each rank's `state` its position. Ranks can
-  /// differ by one update, because a loss interrupts some of them before it. False on all ranks when no rank
-  /// has a complete state. Collective. After an exception it can be called again on fewer ranks.
+  /// differ by one update, or by one synchronization, because a loss interrupts some of them before it. False
+  /// on all ranks when no rank has a complete state. No rank without state precedes one with it. Collective
+  /// over the job. After an exception it can be called again on fewer ranks.
   bool collect(Communicator& world, TrainingState& state);
-  TrainingTensors tensors() noexcept { return {parameters_.span(), moment1_.span(), moment2_.span(), {}}; }
+  TrainingTensors tensors() noexcept {
+    return {parameters_.span(), moment1_.span(), moment2_.span(), outer_momentum_.span()};
+  }
 
  private:
   struct Position {
@@ -30,7 +36,7 @@ class StateCopy {
   };
   void transfer(Communicator& world, int from);
 
-  compute::Arena<float> parameters_, moment1_, moment2_;
+  compute::Arena<float> parameters_, moment1_, moment2_, outer_momentum_;
   Position position_;
 };
 

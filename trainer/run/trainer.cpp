@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "config/elastic_range.hpp"
 #include "machine/gather_texts.hpp"
 #include "run/autotune.hpp"
 #include "run/signal_handler.hpp"
@@ -25,25 +26,13 @@ std::string accuracy_text(const Average& accuracy) {
   return fmt::format(", {:.2f}% right ({:.0f})", 100 * accuracy.value(), accuracy.sum);
 }
 
-/// "rank 1 (host n0), rank 3 (host n1)": those of `before`, by their old numbers, that are not in `after`.
-std::string describe_lost(const std::vector<Hello>& before, const std::vector<Hello>& after) {
-  std::vector<std::string> lost;
-  for (const Hello& hello : before) {
-    const auto is_same = [&](const Hello& other) {
-      return other.host == hello.host && other.pid == hello.pid;
-    };
-    if (std::none_of(after.begin(), after.end(), is_same))
-      lost.push_back(fmt::format("rank {} (host {})", hello.rank, hello.host));
-  }
-  return fmt::format("{}", fmt::join(lost, ", "));
-}
-
 }  // namespace
 
 Trainer::Trainer(const Options& options, Job& job)
     : options_(options),
       job_(job),
-      world_(job.host_world()),
+      ranks_(options, job),
+      world_(ranks_.host()),
       errors_(world_),
       schedule_(learning_rate_schedule(options)),
       output_(options) {}
@@ -59,32 +48,46 @@ int Trainer::train() {
     for (bool after_loss = false; !run(progress, after_loss);) after_loss = true;
   } catch (const std::exception& error) {
     if (is_rank0()) output_.write_failure(error, status(RunStatus::State::failed));
+    const auto* const ended = dynamic_cast<const CollectiveAbort*>(&error);
+    if (ended != nullptr && is_rank0()) ranks_.release_spares(ended->exit_code());
     throw;
   }
-  return signal_ == SIGINT ? 128 + signal_ : 0;
+  if (ranks_.is_spare()) return exit_code_;
+  const int code = signal_ == SIGINT ? 128 + signal_ : 0;
+  if (is_rank0()) ranks_.release_spares(code);
+  return code;
 }
 
 bool Trainer::run(Progress& progress, bool after_loss) {
   try {
-    if (after_loss)
-      validate_and_save(progress);
-    else if (needs_validation())
-      validate(progress);
-    if (!is_stopped()) loop(progress);
-    synchronize();
-    if (!is_stopped() && validated_step_ != state().step) validate(progress);
-    if (!checkpointer_->has_saved(state().step)) save(progress);
-    finish(progress);
+    if (ranks_.is_spare())
+      exit_code_ = ranks_.wait_for_end();
+    else
+      run_to_end(progress, after_loss);
     return true;
   } catch (const Error& error) {
-    if (options_.elastic == 0 || error.code() != ErrorCode::lost_rank) throw;
+    if (elastic_range(options_).least == 0 || error.code() != ErrorCode::lost_rank) throw;
     continue_without_lost(progress, error);
     return false;
   }
 }
 
+void Trainer::run_to_end(Progress& progress, bool after_loss) {
+  if (after_loss)
+    validate_and_save(progress);
+  else if (needs_validation())
+    validate(progress);
+  if (!is_stopped()) loop(progress);
+  synchronize();
+  if (!is_stopped() && validated_step_ != state().step) validate(progress);
+  if (!checkpointer_->has_saved(state().step)) save(progress);
+  finish(progress);
+}
+
 void Trainer::prepare() {
-  parts_ = prepare_run(options_, job_, output_, errors_);
+  CollectiveErrors all(job_.host_world());
+  parts_ = prepare_run(options_, job_, ranks_, output_, all);
+  if (ranks_.is_spare()) return;
   checkpointer_ = std::make_unique<Checkpointer>(options_, state(), strategy(), world_, errors_);
   checkpointer_->resume();
   parts_.facts.first_step = state().step;
@@ -92,7 +95,7 @@ void Trainer::prepare() {
     recorder_ =
         std::make_unique<Recorder>(options_, parts_.facts, checkpointer_->continues_folder(), started_);
   });
-  if (is_rank0()) print_run_info(options_, job_, parts_);
+  if (is_rank0()) print_run_info(options_, job_, ranks_, parts_);
   autotune(options_, parts_, checkpointer_->resumed(), world_, errors_);
   errors_.run_on_rank0([&] { output_.write_status(status(RunStatus::State::running)); });
 }
@@ -117,7 +120,8 @@ void Trainer::save(Progress& progress) {
 
 std::string Trainer::stop_reason() const {
   if (signal_ != 0) return fmt::format("stopped by signal {}", signal_);
-  return fmt::format("stopped with {} of at least {}", plural(world_.size(), "rank"), options_.elastic);
+  return fmt::format("stopped with {} of at least {}", plural(world_.size(), "rank"),
+                     elastic_range(options_).least);
 }
 
 void Trainer::record_left_out(Progress& progress) {
@@ -224,7 +228,7 @@ bool Trainer::end_steps(Progress& progress, std::size_t left) {
 }
 
 void Trainer::end_own_steps(Progress& progress) {
-  while (strategy().in_flight() > 0) {
+  while (strategy().ends_steps_alone() && strategy().in_flight() > 0) {
     const StepResult result = strategy().end_step();
     count_step(result);
     if (result.finite && is_rank0()) record(progress, result, schedule_.at(state().step - 1));
@@ -233,9 +237,12 @@ void Trainer::end_own_steps(Progress& progress) {
 
 void Trainer::continue_without_lost(Progress& progress, Error loss) {
   const auto noticed = std::chrono::steady_clock::now();
-  const std::vector<Hello> before = job_.roster();
-  end_own_steps(progress);
-  StateCopy copy(strategy(), state());
+  const MembershipChange change(job_.roster(), ranks_.size());
+  StateCopy copy;
+  if (!ranks_.is_spare()) {
+    end_own_steps(progress);
+    copy = StateCopy(strategy(), state());
+  }
   for (bool rebuilt = false; !rebuilt;) {
     parts_.strategy.reset();
     job_.shrink();
@@ -250,26 +257,42 @@ void Trainer::continue_without_lost(Progress& progress, Error loss) {
   // The ranks that are left can have been at different places when they noticed the loss.
   validated_step_ = -1;
   signal_ = 0;
-  too_few_ranks_ = world_.size() < options_.elastic;
+  too_few_ranks_ = ranks_.size() < elastic_range(options_).least;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - noticed;
-  parts_.facts.lost_ranks.push_back(
-      fmt::format("{}, after step {}", describe_lost(before, job_.roster()), state().step));
-  if (is_rank0()) recorder_->lost(parts_.facts.lost_ranks);
+  report_change(progress, loss, change, took.count());
+}
+
+void Trainer::report_change(Progress& progress, const Error& loss, const MembershipChange& change,
+                            double seconds) {
+  Summary& facts = parts_.facts;
+  facts.lost_ranks.push_back(
+      fmt::format("{}, after step {}", describe_ranks(change.lost(job_.roster())), state().step));
+  const std::string joined = describe_ranks(change.joined(job_.roster(), ranks_.size()));
+  if (!joined.empty()) facts.joined_ranks.push_back(fmt::format("{}, after step {}", joined, state().step));
+  if (is_rank0()) recorder_->membership(facts.lost_ranks, facts.joined_ranks);
   progress.enable(is_rank0());
-  progress.line(fmt::format("warning: {}: lost {}; {} on, {:.1f} s after the loss was noticed", loss.what(),
-                            parts_.facts.lost_ranks.back(),
-                            world_.size() == 1 ? "1 rank goes" : fmt::format("{} ranks go", world_.size()),
-                            took.count()));
+  progress.line(fmt::format("warning: {}: lost {}; {} on, {:.1f} s after the loss was noticed{}{}",
+                            loss.what(), facts.lost_ranks.back(),
+                            ranks_.size() == 1 ? "1 rank goes" : fmt::format("{} ranks go", ranks_.size()),
+                            seconds, joined.empty() ? "" : "; joined by the spare ", joined));
   progress.skip();
 }
 
 void Trainer::rebuild(StateCopy& copy) {
-  world_ = job_.host_world();
+  ranks_ = ActiveRanks(options_, job_);
+  world_ = ranks_.host();
   errors_ = CollectiveErrors(world_);
-  rebuild_strategy(options_, job_, parts_, errors_);
-  const bool kept = copy.collect(world_, state());
+  Communicator all = job_.host_world();
+  CollectiveErrors all_errors(all);
+  rebuild_strategy(options_, job_, ranks_, parts_, all_errors);
+  const std::int64_t ended = state().step;
+  const bool kept = copy.collect(all, state());
+  if (ranks_.is_spare()) return;
   if (kept) strategy().scatter_state(is_rank0() ? copy.tensors() : TrainingTensors{});
+  share_algorithms(options_, parts_, world_, errors_);
   errors_.run_on_rank0([&] { output_.take_over(); });
+  if (!checkpointer_)
+    checkpointer_ = std::make_unique<Checkpointer>(options_, state(), strategy(), world_, errors_);
   checkpointer_->continue_with(strategy(), world_);
   if (!kept) {
     state().step = state().samples = state().skipped = 0;
@@ -277,7 +300,7 @@ void Trainer::rebuild(StateCopy& copy) {
     checkpointer_->resume();
   }
   errors_.run_on_rank0([&] {
-    if (recorder_ && kept) return;
+    if (recorder_ && kept && state().step >= ended) return;
     if (recorder_) recorder_->flush();
     parts_.facts.first_step = state().step;
     recorder_ = std::make_unique<Recorder>(options_, parts_.facts, true, started_);

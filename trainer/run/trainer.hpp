@@ -11,7 +11,9 @@
 #include "muster/muster.hpp"
 #include "optimizer/schedule.hpp"
 #include "report/progress.hpp"
+#include "run/active_ranks.hpp"
 #include "run/checkpointer.hpp"
+#include "run/membership_change.hpp"
 #include "run/output_folder.hpp"
 #include "run/prepare_run.hpp"
 #include "run/recorder.hpp"
@@ -62,10 +64,15 @@ class Trainer {
     return step == options_.steps || is_due(options_.eval_every, step) ||
            is_due(options_.checkpoint_every, step);
   }
-  /// After the loss of a rank: continues the job with those that are left, and gives them the newest state.
+  /// The run of an active rank, from validations that are due to the end.
+  void run_to_end(Progress& progress, bool after_loss);
+  /// After the loss of a rank: continues the job with those that are left and with spares in the place of
+  /// the lost ones, and gives them the newest state.
   void continue_without_lost(Progress& progress, Error loss);
   /// Ends the steps whose update this rank has made, without the other ranks.
   void end_own_steps(Progress& progress);
+  /// Reports the loss, and which ranks go on.
+  void report_change(Progress& progress, const Error& loss, const MembershipChange& change, double seconds);
   /// Builds all that depends on the ranks anew. Collective over those that are left.
   void rebuild(StateCopy& copy);
   void save(Progress& progress);
@@ -83,14 +90,15 @@ class Trainer {
     return found;
   }
   RunStatus status(RunStatus::State state) const;
-  bool is_rank0() const { return world_.rank() == 0; }
+  bool is_rank0() const { return job_.rank() == 0; }
   Strategy& strategy() { return *parts_.strategy; }
   TrainingState& state() { return parts_.state; }  ///< after the last ended step
   const TrainingState& state() const { return parts_.state; }
 
   const Options& options_;
   Job& job_;
-  Communicator world_;
+  ActiveRanks ranks_;
+  Communicator world_;  ///< of the active ranks; not used on a spare, as errors_
   CollectiveErrors errors_;
   Schedule schedule_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
@@ -102,6 +110,7 @@ class Trainer {
   std::optional<Error> output_error_;
   std::int64_t validated_step_ = -1;
   int signal_ = 0;
+  int exit_code_ = 0;           ///< of a spare
   bool too_few_ranks_ = false;  ///< fewer than --elastic are left
 };
 

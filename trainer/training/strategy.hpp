@@ -46,9 +46,14 @@ class Strategy {
   /// The reverse of scatter_state(): gathers the state of all ranks, which have the same parameters, into
   /// rank 0's `whole`. Any strategy on any number of ranks can resume from it.
   virtual void gather_state(const TrainingTensors& whole) = 0;
-  /// Copies this rank's state into `whole`, without communication, when it is that of all ranks after the
-  /// last ended step. False, and nothing is copied, when this rank does not have all of it.
-  virtual bool copy_state(const TrainingTensors& /*whole*/) { return false; }
+  /// For a run that goes on without lost ranks: copies the state of all ranks after step `step`, the last
+  /// ended one, into `whole`, without communication. Returns the step of what was copied: another one when
+  /// the ranks must go on from there. Nothing when this rank does not have all of the state.
+  virtual std::optional<std::int64_t> copy_state(const TrainingTensors& /*whole*/, std::int64_t /*step*/) {
+    return std::nullopt;
+  }
+  /// True when steps in flight can be ended after the loss of a rank, without the others.
+  virtual bool ends_steps_alone() const { return true; }
   /// Hash over this rank's parameters.
   virtual std::uint64_t parameter_hash() = 0;
 

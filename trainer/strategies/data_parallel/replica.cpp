@@ -337,9 +337,10 @@ void Replica::copy_own(const TrainingTensors& whole) {
     memory.copy_out(to.data(), from.data(), from.size_bytes());
 }
 
-bool Replica::copy_state(const TrainingTensors& whole) {
-  if (!sharded()) copy_own(whole);
-  return !sharded();
+std::optional<std::int64_t> Replica::copy_state(const TrainingTensors& whole, std::int64_t step) {
+  if (sharded()) return std::nullopt;
+  copy_own(whole);
+  return step;
 }
 
 std::uint64_t Replica::parameter_hash() {

@@ -77,7 +77,7 @@ class Replica : public Strategy {
   /// Gathers from one rank after the other.
   void gather_state(const TrainingTensors& whole) override;
   /// False with sharded optimizer state.
-  bool copy_state(const TrainingTensors& whole) override;
+  std::optional<std::int64_t> copy_state(const TrainingTensors& whole, std::int64_t step) override;
 
   /// Without chunks only.
   void rehearse(std::int64_t first_sample) override;

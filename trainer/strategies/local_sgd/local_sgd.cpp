@@ -21,6 +21,7 @@ Share samples_of(const Replica::Settings& training, int rank, int ranks) {
 Replica::Settings worker_settings(Replica::Settings training, int rank, int ranks) {
   training.sample_stride = training.batch;
   training.batch = static_cast<int>(samples_of(training, rank, ranks).count());
+  training.update_after_reduction = false;  // a worker's gradients are its own
   return training;
 }
 
@@ -39,9 +40,11 @@ LocalSgd::LocalSgd(const Settings& settings, const Replica::Settings& training, 
       compute_(compute),
       worker_(worker_settings(training, world.rank(), world.size()), workload, compute,
               world.split(world.rank()), host.split(host.rank())) {
-  if (!settings.outer.nesterov) return;
-  outer_.emplace(settings.outer, table().arena_size, table().trained_size, compute.threads());
-  if (!compute.memory().is_host()) staging_ = compute::Arena<float>(table().arena_size);
+  if (settings.outer.nesterov) {
+    outer_.emplace(settings.outer, table().arena_size, table().trained_size, compute.threads());
+    if (!compute.memory().is_host()) staging_ = compute::Arena<float>(table().arena_size);
+  }
+  if (settings.elastic) snapshot_.emplace(table().arena_size, checkpoint_parts());
 }
 
 template LocalSgd::LocalSgd(const Settings&, const Replica::Settings&, const Workload&,
@@ -56,6 +59,10 @@ MemorySegments LocalSgd::estimate_memory(const Workload& workload, const Setting
   if (settings.outer.nesterov && !training.on_device) {
     segments.push_back({"synchronized parameters", tensors});
     segments.push_back({"outer momentum", tensors});
+  }
+  if (settings.elastic && !training.on_device) {
+    const std::size_t arenas = 1 + Optimizer<float>::moment_count(training.optimizer.kind);
+    segments.push_back({"copy for lost ranks", (arenas + (settings.outer.nesterov ? 1 : 0)) * tensors});
   }
   std::erase_if(segments, [&](MemorySegment& segment) {
     const bool is_copy = segment.name == "copy for checkpoints";
@@ -80,10 +87,24 @@ void LocalSgd::start_round() {
   outer_->start_from(staging_.size() > 0 ? staging_.span() : parameters);
 }
 
+void LocalSgd::take_snapshot(std::optional<std::int64_t> step) {
+  if (!snapshot_) return;
+  if (compute_.stream() != nullptr) world_.synchronize(compute_.stream());
+  const TrainingTensors copies = snapshot_->tensors();
+  worker_.copy_state(copies, 0);
+  if (outer_) std::copy(outer_->momentum().begin(), outer_->momentum().end(), copies.outer_momentum.begin());
+  snapshot_->taken(step);
+}
+
+std::optional<std::int64_t> LocalSgd::copy_state(const TrainingTensors& whole, std::int64_t step) {
+  return snapshot_ ? std::optional(snapshot_->copy_to(whole, step)) : std::nullopt;
+}
+
 void LocalSgd::broadcast() {
   world_.broadcast(tensors().parameters, 0, compute_.stream());
   worker_.round_parameters();
   start_round();
+  take_snapshot(std::nullopt);
 }
 
 void LocalSgd::scatter_state(const TrainingTensors& whole) {
@@ -97,6 +118,7 @@ void LocalSgd::scatter_state(const TrainingTensors& whole) {
   if (world_.rank() == 0)
     std::copy(whole.outer_momentum.begin(), whole.outer_momentum.end(), momentum.begin());
   host_.broadcast(momentum, 0);
+  take_snapshot(std::nullopt);
 }
 
 void LocalSgd::gather_state(const TrainingTensors& whole) {
@@ -111,6 +133,8 @@ void LocalSgd::gather_state(const TrainingTensors& whole) {
 
 void LocalSgd::begin_step(std::int64_t step, std::int64_t first_sample, double learning_rate,
                           const StepFlags& flags) {
+  if (snapshot_) snapshot_->begin(step);
+  begun_steps_ = step + 1;
   worker_.begin_step(step, first_sample + static_cast<std::int64_t>(share_.begin), learning_rate, flags);
   InFlightStep& begun = in_flight_.emplace_back();
   begun.waited = std::exchange(waited_, 0);
@@ -173,6 +197,7 @@ Synchronization LocalSgd::average_parameters() {
   }
   worker_.round_parameters();
   steps_since_ = 0;
+  take_snapshot(begun_steps_);
   const bool is_queued = compute_.stream() != nullptr && !outer_;  // so it cannot be timed here
   return {parameters.size_bytes(), is_queued ? 0 : seconds_since(from)};
 }

@@ -9,6 +9,7 @@
 #include "models/memory_segment.hpp"
 #include "strategies/data_parallel/replica.hpp"
 #include "strategies/local_sgd/outer_optimizer.hpp"
+#include "strategies/local_sgd/snapshot.hpp"
 #include "training/strategy.hpp"
 
 namespace muster {
@@ -28,6 +29,7 @@ class LocalSgd : public Strategy {
   struct Settings {
     std::int64_t sync_every = 50;  ///< steps
     OuterOptimizerSettings outer;
+    bool elastic = false;  ///< keeps the state of the last synchronization, see Snapshot
   };
 
   /// `training`: as for a data-parallel Replica, batch over all ranks. Collective; otherwise as Replica's.
@@ -51,6 +53,10 @@ class LocalSgd : public Strategy {
   void broadcast() override;
   void scatter_state(const TrainingTensors& whole) override;
   void gather_state(const TrainingTensors& whole) override;
+  /// The state after the last synchronization, with this worker's moments.
+  std::optional<std::int64_t> copy_state(const TrainingTensors& whole, std::int64_t step) override;
+  /// A step's scalars are reduced over all ranks.
+  bool ends_steps_alone() const override { return false; }
   std::uint64_t parameter_hash() override { return worker_.parameter_hash(); }
 
   void rehearse(std::int64_t first_sample) override {
@@ -87,6 +93,8 @@ class LocalSgd : public Strategy {
   // Ends the worker's step and starts to reduce its scalars.
   void start_reduction(InFlightStep& step);
   void start_round();
+  /// With Settings::elastic: copies the state for copy_state(). `step`: as Snapshot::taken().
+  void take_snapshot(std::optional<std::int64_t> step);
   Synchronization average_parameters();
 
   Settings settings_;
@@ -99,7 +107,9 @@ class LocalSgd : public Strategy {
   Replica worker_;
   std::optional<OuterOptimizer<float>> outer_;  ///< without it, the mean is the result
   compute::Arena<float> staging_;               ///< a device's parameters, for the outer optimizer
+  std::optional<Snapshot> snapshot_;
   std::deque<InFlightStep> in_flight_;
+  std::int64_t begun_steps_ = 0;  ///< number of the last begun step, counted from 1
   std::int64_t steps_since_ = 0;  ///< the last synchronization
   double waited_ = 0;             ///< InFlightStep::waited of the next step
 };

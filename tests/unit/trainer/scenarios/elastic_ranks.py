@@ -7,9 +7,12 @@ elastic_ranks.py MUSTER_TRAIN [--times N] [--ranks N] [--steps N] [--seed S] [--
 With --deterministic the last checkpoint's tensors and the losses of all recorded steps must be equal, whichever ranks are lost. The kinds:
 one rank is killed, rank 0 is killed, two ranks are killed at once, two are killed one after the other, one is stopped (after 10 s it counts
 as lost), one is lost while a checkpoint is being written, one of ranks with sharded optimizer state (the newest checkpoint is read), and so
-many that fewer than --elastic are left (a checkpoint is saved, and a new start goes on from it).
+many that fewer than --elastic are left (a checkpoint is saved, and a new start goes on from it). In the kinds with a spare the last rank waits,
+and takes the place of the lost one: of any, of rank 0, of one with sharded optimizer state; or the spare itself is lost. local-sgd has a spare, too, and no moments, of which each
+rank has its own: the bytes are those of a run of that strategy that lost no rank.
 
---output writes a line of JSON a run: the kind, and the seconds from a rank's notice of the loss to the first step without it.
+--output writes a line of JSON a run: the kind, the seconds from a rank's notice of the loss until the others went on, and those from the loss
+to the end of the next step.
 """
 import argparse
 import json
@@ -34,7 +37,9 @@ OPTIONS_ON = {"cpu": ["--device=cpu", "--threads=1", "--heads=2", "--width=16", 
 AS_OWN_HOST = pathlib.Path(__file__).resolve().with_name("as_own_host")
 if not AS_OWN_HOST.exists():
     AS_OWN_HOST = AS_OWN_HOST.parents[3] / "gpu/as_own_host"
-KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", "sharded", "too-few", "stopped"]
+SPARE_KINDS = ["spare", "spare-rank-0", "spare-lost", "spare-sharded", "local-sgd"]
+LOCAL_SGD = ["--strategy=local-sgd", "--sync-every=5", "--optimizer=sgd", "--momentum=0"]
+KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", "sharded", "too-few", *SPARE_KINDS, "stopped"]
 LOST = re.compile(r"warning: rank (\d+) .*: lost (.*), after step (\d+); (\d+) ranks? goe?s? on, ([0-9.]+) s after")
 
 
@@ -129,7 +134,8 @@ def check(arguments, run, expected, sharded=False):
 def lose(arguments, run, kind, chance):
     """Loses ranks of the run. Returns them."""
     everyone = list(range(arguments.ranks))
-    lost = {"rank-0": [0], "two": chance.sample(everyone, 2), "one-after-other": chance.sample(everyone, 2),
+    lost = {"rank-0": [0], "spare-rank-0": [0], "spare-lost": everyone[-1:], "spare": [chance.choice(everyone[:-1])],
+            "spare-sharded": [chance.choice(everyone[:-1])], "local-sgd": [chance.choice(everyone[:-1])], "two": chance.sample(everyone, 2), "one-after-other": chance.sample(everyone, 2),
             "too-few": chance.sample(everyone, arguments.ranks - 1)}.get(kind, [chance.choice(everyone)])
     run.await_condition("the first steps", lambda: run.last_step() >= chance.randint(1, arguments.steps // 3))
     if kind == "checkpoint":
@@ -145,11 +151,28 @@ def lose(arguments, run, kind, chance):
     return lost
 
 
+def await_next_step(run):
+    """Returns the seconds from the loss to the end of the next step."""
+    from_loss = time.monotonic()
+    run.await_condition("the next step", lambda: re.search(r" on, [0-9.]+ s after(?s:.*)\bstep \d+/", run.output()))
+    return round(time.monotonic() - from_loss, 3)
+
+
 def run_once(arguments, kind, folder, chance, expected):
-    """Returns the seconds that the ranks needed to go on."""
-    options = ["--shard-optimizer"] if kind == "sharded" else []
-    run = Run(arguments, folder, [*options, f"--checkpoint-every={2 if kind == 'checkpoint' else 7}"])
+    """Returns the seconds that the ranks needed to go on, and those from the loss to the end of the next step."""
+    options = ["--shard-optimizer"] if kind.endswith("sharded") else []
+    if kind in SPARE_KINDS:
+        options.append(f"--elastic=2:{arguments.ranks - 1}")
+    every = {"checkpoint": 2, "local-sgd": 10}.get(kind, 7)
+    if kind == "local-sgd":
+        options += LOCAL_SGD
+        whole = Run(arguments, folder.parent / "whole-local-sgd", [*options, f"--checkpoint-every={every}"])
+        whole.wait([])
+        expected = result_of(arguments, whole.folder)
+        shutil.rmtree(whole.folder)
+    run = Run(arguments, folder, [*options, f"--checkpoint-every={every}"])
     lost = lose(arguments, run, kind, chance)
+    to_next_step = await_next_step(run) if arguments.output else None
     run.wait(lost)
     found = LOST.findall(run.output())
     if not found:
@@ -164,8 +187,13 @@ def run_once(arguments, kind, folder, chance, expected):
     summary = json.loads((folder / "summary.json").read_text())
     if kind not in ("too-few", "stopped") and len(re.findall(r"rank \d+ \(host", " ".join(summary["lost_ranks"]))) != len(lost):
         run.fail(f"the summary names {summary['lost_ranks']} as lost, and {lost} were")
-    check(arguments, run, expected, kind in ("sharded", "too-few"))
-    return [float(line[4]) for line in found]
+    joined = [f"rank {arguments.ranks - 1} (host"] if kind in SPARE_KINDS and kind != "spare-lost" else []
+    if len(summary["joined_ranks"]) != len(joined) or not all(name in " ".join(summary["joined_ranks"]) for name in joined):
+        run.fail(f"the summary names {summary['joined_ranks']} as joined, and not {joined}")
+    if joined and int(found[0][3]) != arguments.ranks - 1:
+        run.fail(f"{found[0][3]} ranks went on, and not as many as before")
+    check(arguments, run, expected, kind.endswith("sharded") or kind == "too-few")
+    return [float(line[4]) for line in found], to_next_step
 
 
 def refuse_too_many(arguments):
@@ -196,14 +224,14 @@ def main():
         expected = result_of(arguments, folder / "whole")
         for number in range(arguments.times):
             kind = arguments.kind or KINDS[number % len(KINDS)]
-            seconds = run_once(arguments, kind, folder / f"run{number}", chance, expected)
+            seconds, to_next_step = run_once(arguments, kind, folder / f"run{number}", chance, expected)
             shutil.rmtree(folder / f"run{number}")
             for log in folder.glob(f"run{number}.*.log"):
                 log.unlink()
             print(f"run {number + 1}, {kind}: went on after {seconds} s, same bytes", flush=True)
             if arguments.output:
                 with open(arguments.output, "a", encoding="utf-8") as file:
-                    file.write(json.dumps({"kind": kind, "seconds": seconds}) + "\n")
+                    file.write(json.dumps({"kind": kind, "seconds": seconds, "to_next_step": to_next_step}) + "\n")
         refuse_too_many(arguments)
     finally:
         shutil.rmtree(folder)

@@ -58,7 +58,6 @@ TEST_CASE("settings that local SGD cannot keep, and settings of local SGD alone,
           "[options][strategies]") {
   const auto refused = [](const char* option) { return usage_error_text([=] { parse({option}); }); };
   CHECK(refused("--shard-optimizer").find("--shard-optimizer true contradicts --strategy=local-sgd") == 0);
-  CHECK(refused("--elastic=2").find("--elastic 2 works with --strategy=data-parallel only") == 0);
   CHECK(refused("--steps=49").find("--sync-every 50 (the default) is longer than --steps 49") == 0);
   CHECK(refused("--outer-momentum=0.5").find("--outer-momentum 0.5 has a meaning with") == 0);
   CHECK(refused("--outer-momentum=1").find("--outer-momentum: '1' must be") == 0);

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/active_ranks.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/elastic_range.hpp"
+
+namespace muster {
+namespace {
+
+constexpr const char* end_key = "training ended";
+constexpr std::chrono::seconds wait_time{30};
+
+}  // namespace
+
+ActiveRanks::ActiveRanks(const Options& options, Job& job)
+    : job_(&job),
+      size_(std::min(job.size(), elastic_range(options).most)),
+      host_(restrict(job.host_world())) {}
+
+int ActiveRanks::host_count() const {
+  std::set<std::pair<std::string, std::string>> hosts;
+  for (const Hello& hello : job_->roster()) {
+    if (hello.rank < size_) hosts.emplace(hello.host, hello.boot_id);
+  }
+  return static_cast<int>(hosts.size());
+}
+
+std::vector<Hello> ActiveRanks::spares() const {
+  const std::vector<Hello>& all = job_->roster();
+  return {all.begin() + size_, all.end()};
+}
+
+int ActiveRanks::wait_for_end() const {
+  while (true) {
+    try {
+      return std::stoi(job_->store().get(end_key, wait_time));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::deadline) throw;
+    }
+    job_->store().check(end_key);  // throws when it was the job's deadline and not only this wait's
+  }
+}
+
+void ActiveRanks::release_spares(int exit_code) const {
+  if (has_spares()) job_->store().put(end_key, std::to_string(exit_code));
+}
+
+Communicator ActiveRanks::tensors() const { return job_->on_gpu() ? restrict(job_->world()) : host_; }
+
+Communicator ActiveRanks::restrict(const Communicator& all) const {
+  return has_spares() ? all.split(is_spare() ? 1 : 0) : all;
+}
+
+}  // namespace muster
