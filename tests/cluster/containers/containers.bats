@@ -14,7 +14,7 @@ setup_file() {
   fi
   for kind in trainer slurmd; do
     umoci unpack --image "$IMAGES/$kind.oci:latest" "$BATS_FILE_TMPDIR/$kind"
-    echo "# $kind: $(du -sm "$IMAGES/$kind.oci" | cut -f1) MB, unpacked $(du -sm "$BATS_FILE_TMPDIR/$kind/rootfs" | cut -f1) MB" >&3
+    echo "# $kind: $(du -sm "$IMAGES/$kind.oci/" | cut -f1) MB, unpacked $(du -sm "$BATS_FILE_TMPDIR/$kind/rootfs" | cut -f1) MB" >&3
   done
   lab_up --nodes 2 --gpus 2 --plugin "$(plugin)"
 }
@@ -40,7 +40,7 @@ show='cat /etc/debian_version > /dev/null; echo "$SLURM_PROCID inside=$(muster-t
   echo "$SLURM_PROCID cpus=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"
   for v in ${!MUSTER_@} ${!NCCL_@} CUDA_VISIBLE_DEVICES LOCAL_RANK RANK WORLD_SIZE; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
 # The same in all steps of a kind, but for what names the step.
-alike() { grep -E '^[0-3] (MUSTER_|NCCL_|CUDA|LOCAL|RANK|WORLD|cpus|opens)' <<<"$output" | grep -vE 'STEP|PORT|KEY|TOKEN|JOB' | sort; }
+alike() { grep -E '^[0-3] (MUSTER_|NCCL_|CUDA|LOCAL|RANK|WORLD|cpus|opens)' <<<"$output" | grep -vE 'STEP|PORT|KEY|TOKEN|JOB|_SUMS' | sort; }
 outside() {
   run in_job --muster=strict srun bash -c "$show"
   [ "$status" = 0 ] || { echo "$output"; false; }
@@ -65,12 +65,13 @@ outside() {
 @test "the library, the command, the trainer and the Python package run as any user, with a read-only root" {
   cat > "$BATS_TEST_TMPDIR/inside" <<'END'
 set -e
-mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev"
+mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && mount -t tmpfs -o mode=1777 output "$1/mnt"
 exec chroot --userspec=12345:12345 "$1" bash -ec '
   [ "$(id -u)" = 12345 ] && ! touch /tmp/file 2> /dev/null
   muster --version
   python3 -c "import muster; print(\"python\", muster.__version__)"
-  muster-train --device cpu --layers 1 --heads 2 --width 32 --context 32 --batch 8 --steps 3 --no-checkpoint 2>&1 | tail -n 3'
+  muster-train --device cpu --layers 1 --heads 2 --width 32 --context 32 --batch 8 --steps 3 --output /mnt > /mnt/log 2>&1 || { cat /mnt/log; exit 1; }
+  [ -s /mnt/checkpoints/step-00000003/tensors.safetensors ]'
 END
   run unshare --mount bash "$BATS_TEST_TMPDIR/inside" "$TRAINER"
   echo "$output"
@@ -94,16 +95,6 @@ END
   [ "$status" = 0 ] || { echo "$output"; false; }
   [ "$(value inside)" = "muster-train muster-train muster-train muster-train" ]
   diff "$BATS_TEST_TMPDIR/outside" <(alike)
-}
-
-@test "ranks in containers of two nodes train together, as a user without rights" {
-  mkdir "$BATS_TEST_TMPDIR/out"
-  plugstack "required $MUSTER_BUILD/lib/spank_container.so" "required $(plugin)"
-  run on_lab srun -N2 -n2 --mpi=none --muster=auto --container-image="$TRAINER" --container-mounts="$BATS_TEST_TMPDIR/out:/mnt,/run:/run" \
-    muster-train --device cpu --layers 1 --heads 2 --width 32 --context 32 --batch 8 --steps 3 --output /mnt
-  echo "$output"
-  [ "$status" = 0 ]
-  [ -s "$BATS_TEST_TMPDIR/out/checkpoints/step-00000003/tensors.safetensors" ]
 }
 
 @test "Slinky's line by glob loads the plugin in the image, and stops nothing where the folder is missing" {
