@@ -2,9 +2,10 @@
 // A fake pyxis, which Debian does not have. Like pyxis it has --container-image,
 // --container-mounts=SRC[:DST],… and --container-workdir, and with an image lets a task enter its container
 // in task_init, between Slurm's own binding and the plugins listed after it. The container is another root
-// folder in another mount namespace: the host's programs, /in-container with the image's name, no /sys, no
-// /proc/driver, and with the argument `no-devices` no GPU device files. In plugstack.conf: required
-// spank_container.so [no-devices]
+// folder in another mount namespace. An image that is a path is an unpacked image's root folder, as enroot
+// starts it: read-only, with the host's /dev and /sys and an empty /tmp. Any other image is the host's
+// programs, /in-container with the image's name, no /sys, no /proc/driver, and with the argument `no-devices`
+// no GPU device files. In plugstack.conf: required spank_container.so [no-devices]
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -59,17 +60,22 @@ void attach(const char* source, const fs::path& target, const char* type, unsign
 
 void hide(const fs::path& folder) { attach("hidden", folder, "tmpfs", 0); }
 
-void enter_container(bool with_devices) {
-  must(unshare(CLONE_NEWNS), "unshare");
-  must(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), "private mounts");
-  const fs::path root = "/tmp/container";
+const fs::path root = "/tmp/container";
+
+void make_unpacked_root() {
+  attach(asked[image].c_str(), root, nullptr, MS_BIND);
+  for (const char* folder : {"/dev", "/sys"})
+    attach(folder, root.string() + folder, nullptr, MS_BIND | MS_REC);
+  attach("tmp", root / "tmp", "tmpfs", 0);
+  must(mount(nullptr, root.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr), "read-only root");
+}
+
+void make_root_of_host(bool with_devices) {
   attach("container", root, "tmpfs", 0);
   for (const char* folder : {"/usr", "/etc", "/dev"})
     attach(folder, root.string() + folder, nullptr, MS_BIND | MS_REC);
   for (const char* link : {"bin", "sbin", "lib", "lib64"})
     if (fs::is_symlink(fs::path("/") / link)) fs::copy_symlink(fs::path("/") / link, root / link);
-  attach("proc", root / "proc", "proc", 0);
-  hide(root / "proc/driver");
   hide(root / "sys");
   fs::create_directories(root / "tmp");
   if (!with_devices) {
@@ -78,6 +84,18 @@ void enter_container(bool with_devices) {
     must(mount("/dev/null", (root / "dev/null").c_str(), nullptr, MS_BIND, nullptr), "mount /dev/null");
   }
   std::ofstream(root / "in-container") << asked[image] << '\n';
+}
+
+void enter_container(bool with_devices) {
+  must(unshare(CLONE_NEWNS), "unshare");
+  must(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), "private mounts");
+  const bool unpacked = asked[image].front() == '/';
+  if (unpacked)
+    make_unpacked_root();
+  else
+    make_root_of_host(with_devices);
+  attach("proc", root / "proc", "proc", 0);
+  if (!unpacked) hide(root / "proc/driver");
   std::istringstream all(asked[mounts]);
   for (std::string entry; std::getline(all, entry, ',');) {
     const std::string source = entry.substr(0, entry.find(':')), target = entry.substr(entry.find(':') + 1);
