@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "compute/cpu/cpu_compute.hpp"
 #include "models/gpt_decoder.hpp"
 #include "weights/weight_source.hpp"
 
