@@ -141,8 +141,6 @@ class UpdateCompute {
   /// While it is on, a cross-entropy adds to loss().
   void accumulate_loss(bool on) { accumulates_loss_ = on; }
   bool accumulates_loss() const { return accumulates_loss_; }
-  /// loss() for a model that another compute ran.
-  void set_loss(double loss) { loss_ = loss; }
   /// sum += x; with `first`, sum = x.
   virtual void accumulate(const Real* x, Real* sum, std::size_t count, bool first) = 0;
   /// Sets these bytes of memory() to 0.
