@@ -20,6 +20,7 @@
 #include "report/scaling.hpp"
 #include "run/choose_device.hpp"
 #include "run/omp_wait_policy.hpp"
+#include "run/open_gpu.hpp"
 #include "run/trainer.hpp"
 #include "tokenize_command.hpp"
 #include "training/collective_errors.hpp"
@@ -59,6 +60,7 @@ int report_option_error(const muster::Error& error) {
 muster::JoinOptions join_options(const muster::Options& options, muster::Device device) {
   muster::JoinOptions join{.device = device};
   join.tolerate_rank_loss = elastic_range(options).least > 0 || options.strategy == "parameter-server";
+  if (options.strategy == "parameter-server") join.cpu_ranks = options.servers;
   if (elastic_range(options).least > 0)
     join.abort_grace = std::chrono::milliseconds(0);  // a step may take longer
   return join;
@@ -75,7 +77,7 @@ int run(const muster::Options& options) {
   const muster::ChosenDevice chosen = muster::choose_device(options);
   muster::Job job = muster::Job::join(join_options(options, chosen.device));
   muster::Options final_options = options;
-  if (job.on_gpu()) final_options.dtype = "bf16";
+  if (computes_on_gpus(job)) final_options.dtype = "bf16";
   print_cpu_note(job, chosen);
   int code = 0;
   try {

@@ -9,7 +9,7 @@
 namespace muster::detail {
 
 Communicator JobCommunicators::world() {
-  if (!gpu) return host_world();
+  if (!gpu || options_.cpu_ranks > 0) return host_world();
   if (!world_) {
     world_ = make_gpu_world();
     observe::log_world_timings(context_->rank, *context_->timings);

@@ -76,12 +76,13 @@ void check_variables(JoinRecord& mine) {
 void take_gpu(JobState& state, JoinRecord& mine, const Deadline& deadline) {
   bool const wanted = state.options.device == Device::cuda ||
                       (state.options.device == Device::automatic && !mine.hello.gpu.empty());
-  if (!wanted) return;
+  int const number = mine.hello.rank - state.options.cpu_ranks;  // among the ranks that may have a GPU
+  if (!wanted || number < 0) return;
   observe::Phase const phase("take the GPU", state.context->timings->gpu);
   try {
-    auto const& gpu = state.communicators.gpu =
-        open_gpu(mine.hello.gpu, state.bootstrap->local_rank(), bootstrap::describe_rank(mine.hello),
-                 Deadline(std::min(deadline.remaining(), deadline.length() * 3 / 4)));
+    auto const& gpu = state.communicators.gpu = open_gpu(
+        mine.hello.gpu, std::min(state.bootstrap->local_rank(), number), bootstrap::describe_rank(mine.hello),
+        Deadline(std::min(deadline.remaining(), deadline.length() * 3 / 4)));
     mine.on_gpu = true;
     mine.hello.gpu = gpu->pci_address();
     mine.hello.gpu_uuid = gpu->uuid();
@@ -133,7 +134,7 @@ void exchange(JobState& state, const JoinRecord& mine, const Deadline& deadline)
 // All ranks read the same records and get the same error: rank 0 prints it, and every rank leaves in order.
 void check_records(JobState& state) {
   try {
-    bootstrap::check_roster(state.records);
+    bootstrap::check_roster(state.records, state.options.cpu_ranks);
     apply_findings(bootstrap::preflight(state.records), state.records.front().inventory.warn_only,
                    state.bootstrap->rank());
   } catch (const Error& error) {
@@ -146,7 +147,7 @@ void check_records(JobState& state) {
 // An error of the GPUs is a finding; the other checks go on without GPUs.
 void collect_findings(JobState& state) {
   try {
-    bootstrap::check_roster(state.records);
+    bootstrap::check_roster(state.records, state.options.cpu_ranks);
   } catch (const Error& error) {
     state.findings.push_back({true, "join", error.what(), ""});
     state.communicators.gpu.reset();

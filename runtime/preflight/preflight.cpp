@@ -155,6 +155,8 @@ void check_variables(const std::vector<JoinRecord>& records, const std::vector<H
   for (const auto& name : names) {
     if (may_differ(name)) continue;
     auto const groups = group_by_value(records, [&](const JoinRecord& record) -> std::optional<std::string> {
+      bool const is_unread = name.starts_with("NCCL_") && !record.inventory.nccl;  // JoinOptions::cpu_ranks
+      if (is_unread) return std::nullopt;
       auto const found = record.inventory.variables.find(name);
       return found == record.inventory.variables.end() ? "unset" : "'" + found->second + "'";
     });

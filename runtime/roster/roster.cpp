@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -44,7 +45,7 @@ void check_errors(const std::vector<JoinRecord>& records) {
   throw Error(first->error_code, text);
 }
 
-void check_devices(const std::vector<JoinRecord>& records) {
+void check_devices(std::span<const JoinRecord> records) {
   for (const auto& record : records) {
     if (record.on_gpu == records.front().on_gpu) continue;
     const JoinRecord& with = record.on_gpu ? record : records.front();
@@ -107,10 +108,10 @@ std::string describe_ranks(const std::vector<Hello>& roster, const std::vector<i
   return text;
 }
 
-void check_roster(const std::vector<JoinRecord>& records) {
+void check_roster(const std::vector<JoinRecord>& records, int cpu_ranks) {
   check_versions(records);
   check_errors(records);
-  check_devices(records);
+  check_devices(std::span(records).subspan(std::min(static_cast<std::size_t>(cpu_ranks), records.size())));
 }
 
 bool shares_cores(const std::vector<Hello>& roster, int rank) {

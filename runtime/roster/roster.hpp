@@ -34,10 +34,11 @@ std::string describe_rank(const Hello& hello);
 std::string describe_ranks(const std::vector<Hello>& roster, const std::vector<int>& ranks,
                            std::size_t shown = 4);
 
-/// Checks that the ranks can form one job. Versions differ when major or minor differ.
+/// Checks that the ranks can form one job. Versions differ when major or minor differ. `cpu_ranks`: see
+/// JoinOptions.
 /// @throws Error, with the same text on every rank: environment (versions, some ranks on a GPU and some not),
 /// or the first JoinRecord::error.
-void check_roster(const std::vector<JoinRecord>& records);
+void check_roster(const std::vector<JoinRecord>& records, int cpu_ranks = 0);
 
 /// True when more ranks on this kernel may run on the CPUs of `rank` than it has CPUs: a waiting rank then
 /// keeps a working one from its core unless it yields.

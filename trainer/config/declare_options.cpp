@@ -283,7 +283,7 @@ void add_strategy_options(CLI::App& app, Options& o) {
       "does so with one copy of parameters and optimizer state in each host's memory, also for GPUs; "
       "local-sgd lets each rank train by itself and averages the parameters from time to time; "
       "parameter-server has ranks that hold the parameters, to which workers push gradients; pipeline "
-      "divides the layers over ranks")
+      "divides the layers over ranks. All of them work on CPUs and GPUs")
       ->check(
           CLI::IsMember({"data-parallel", "central-storage", "local-sgd", "parameter-server", "pipeline"}));
   add_option(app, "--sync-every", o.sync_every,

@@ -192,7 +192,7 @@ void refuse_ineffective_settings(const Options& o) {
         " has a meaning with --deterministic only: leave it out, or add that");
   check("micro-batch", o.micro_batch, defaults.micro_batch, !o.deterministic,
         " has no effect with --deterministic, which computes a --chunk at once: leave it out");
-  check("threads", o.threads, defaults.threads, o.device != Device::cuda || o.strategy == "central-storage",
+  check("threads", o.threads, defaults.threads, o.device != Device::cuda || offloads_tensors(o),
         " has no effect with --device=cuda: leave it out");
   const bool on_images = models::has_batch_norm(o.model_name);
   check("width-multiplier", o.width_multiplier, defaults.width_multiplier, o.model_name == "mobilenet-v1",

@@ -99,6 +99,10 @@ void check_pipeline(const Options& o) {
 
 }  // namespace
 
+bool offloads_tensors(const Options& o) {
+  return o.strategy == "central-storage" || o.strategy == "parameter-server";
+}
+
 void check_strategy_settings(const Options& o) {
   refuse_other_strategies(o);
   refuse_with_parameter_server(o);

@@ -13,7 +13,7 @@ struct MemorySegment {
   std::uint64_t bytes = 0;
   bool is_activation = false;
   bool is_shared = false;     ///< the ranks of a host have it in common
-  bool is_offloaded = false;  ///< in the host's memory, of a rank that computes on a GPU
+  bool is_offloaded = false;  ///< in the host's memory, of a job on GPUs
 };
 
 using MemorySegments = std::vector<MemorySegment>;

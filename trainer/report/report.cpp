@@ -140,7 +140,7 @@ std::string memory_table(const Summary& s) {
                            percent(static_cast<double>(segment.bytes) / static_cast<double>(total))));
   }
   out += row("estimated before the first step, total", format_bytes(total));
-  if (offloaded > 0) {
+  if (offloaded > 0 && s.on_gpu) {
     out += row("estimated on the GPU", format_bytes(total - offloaded));
     out += row("estimated on the host", format_bytes(offloaded));
   }

@@ -47,9 +47,10 @@ void broadcast(std::string& text, Communicator& world) {
 
 /// Null when this run has no algorithms to choose.
 compute::Autotuner* find_tuner(const Options& options, const RunParts& parts) {
-  // cuDNN chooses its own algorithms, and networks on images have no other products.
-  const bool tunes =
-      options.autotune && !options.deterministic && !models::is_image_network(options.model_name);
+  // cuDNN chooses its own algorithms, and networks on images have no other products. Rank 0 is a server among
+  // parameter servers, and has no GPU to time them on.
+  const bool tunes = options.autotune && !options.deterministic &&
+                     !models::is_image_network(options.model_name) && options.strategy != "parameter-server";
   return tunes ? parts.compute->autotuner() : nullptr;
 }
 

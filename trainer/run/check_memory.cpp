@@ -8,6 +8,7 @@
 
 #include "config/elastic_range.hpp"
 #include "report/format_bytes.hpp"
+#include "run/open_gpu.hpp"
 #include "strategies/memory_estimate.hpp"
 #include "text/plural.hpp"
 
@@ -67,11 +68,12 @@ std::string describe_remedy(const Options& options) {
 FreeMemory check_memory(const Options& options, const Workload& workload, const StrategySettings& settings,
                         const Job& job, int active_ranks, const compute::cuda::OpenedGpu& gpu,
                         CollectiveErrors& errors) {
-  const bool on_gpu = gpu.compute != nullptr;
+  const bool on_gpu = computes_on_gpus(job);
   if (on_gpu) check_offloaded_memory(workload, settings, job, errors);
+  // A rank that only serves others has nothing but memory of its host, which is checked.
   std::vector<int> host_ranks =
       on_gpu ? std::vector<int>{job.rank()} : ranks_on_host(job.roster(), job.rank());
-  FreeMemory free = on_gpu ? FreeMemory{gpu.free_bytes, "free on its GPU"} : free_memory();
+  FreeMemory free = gpu.compute ? FreeMemory{gpu.free_bytes, "free on its GPU"} : free_memory();
   int ranks = active_ranks;
   if (const int least = elastic_range(options).least; least > 0) {
     // The most for this host: its ranks stay, spares too, and as few others as possible.

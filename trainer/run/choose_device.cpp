@@ -12,7 +12,6 @@ namespace muster {
 namespace {
 
 std::string no_gpu_reason(const Options& o) {
-  if (o.strategy == "parameter-server") return "--strategy=parameter-server computes on the CPU";
   if (o.dtype == "fp32" && o.origins.contains("dtype")) return fp32_on_gpu;
   if (!models::is_image_network(o.model_name)) return describe_missing_kernels(o.model);
   const std::string missing = describe_missing_kernels();

@@ -7,10 +7,13 @@
 
 namespace muster {
 
-/// Opens each rank's GPU if the job is on GPUs; otherwise the result has no compute. `images`: see
+/// Whether the job's ranks compute on GPUs. Ranks that only serve the others have none (cpu_ranks of
+/// JoinOptions); they are the first ones.
+bool computes_on_gpus(const Job& job);
+
+/// Opens this rank's GPU, if it has one; otherwise the result has no compute. `images`: see
 /// compute::cuda::open_gpu(). Collective.
-/// @throws CollectiveAbort when only some ranks have a GPU, or one cannot be opened, after the error is
-/// printed.
+/// @throws CollectiveAbort when one cannot be opened, after the error is printed.
 compute::cuda::OpenedGpu open_gpu(bool images, const Job& job, CollectiveErrors& errors);
 
 }  // namespace muster

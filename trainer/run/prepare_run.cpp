@@ -11,7 +11,9 @@
 #include "compute/cpu/cpu_compute.hpp"
 #include "config/elastic_range.hpp"
 #include "config/settings.hpp"
+#include "config/strategy_settings.hpp"
 #include "files/hash.hpp"
+#include "machine/gather_texts.hpp"
 #include "machine/host_memory.hpp"
 #include "machine/measure_peak_flops.hpp"
 #include "machine/threads.hpp"
@@ -61,17 +63,21 @@ pipeline::Settings pipeline_settings(const Options& options) {
           options.virtual_stages, balances.at(options.balance)};
 }
 
+/// True on a rank without a GPU that serves those that compute on GPUs.
+bool only_serves(const Job& job) { return computes_on_gpus(job) && !job.on_gpu(); }
+
 StrategySettings strategy_settings(const Options& options, Job& job) {
-  const bool offloads = options.strategy == "central-storage" && job.on_gpu();
-  StrategySettings settings(replica_settings(options, job.on_gpu() && !offloads));
+  const bool on_host = offloads_tensors(options) && computes_on_gpus(job);
+  StrategySettings settings(replica_settings(options, job.on_gpu() && !on_host));
+  const int threads = on_host ? choose_threads(options.threads, job.roster(), job.rank()) : 0;
   if (options.strategy == "central-storage") {
     settings.central_storage = {job.host_index(), job.roster()[static_cast<std::size_t>(job.rank())].host,
-                                offloads ? choose_threads(options.threads, job.roster(), job.rank()) : 0};
+                                threads};
   } else if (options.strategy == "parameter-server") {
     const bool bounded = options.staleness != "unbounded";
     settings.parameter_server = {&job, options.servers,
                                  bounded ? std::optional(std::stoull(options.staleness)) : std::nullopt,
-                                 options.wire_dtype == "bf16"};
+                                 options.wire_dtype == "bf16", threads};
   } else if (options.strategy == "local-sgd") {
     settings.local_sgd = {
         options.sync_every,
@@ -102,15 +108,17 @@ std::unique_ptr<Workload> open_data(Options options, const Job& job, int ranks,
   const int compute_threads = job.on_gpu() ? 1 : choose_threads(options.threads, job.roster(), job.rank());
   options.data_threads = choose_data_threads(options.data_threads, compute_threads, job.roster(), job.rank());
   std::unique_ptr<Workload> workload;
+  const bool serves = options.strategy == "parameter-server";
+  const int computing = serves ? ranks - options.servers : ranks;
   errors.run_on_all([&] {
-    if (options.strategy == "parameter-server" && options.servers >= ranks) {
+    if (computing < 1) {
       throw Error(ErrorCode::usage,
                   fmt::format("--servers {} leaves no worker among {}: start more ranks, or fewer servers",
                               options.servers, plural(ranks, "rank")));
     }
-    if (options.batch < ranks && options.strategy != "pipeline") {
-      throw Error(ErrorCode::usage, fmt::format("--batch {} is less than one sample for each of {} ranks",
-                                                options.batch, ranks));
+    if (options.batch < computing && options.strategy != "pipeline") {
+      throw Error(ErrorCode::usage, fmt::format("--batch {} is less than one sample for each of {} {}",
+                                                options.batch, computing, serves ? "workers" : "ranks"));
     }
     workload = read_workload(options);
     if (weights) check_tokenizer(options, *workload, *weights);
@@ -158,7 +166,7 @@ std::unique_ptr<compute::Compute<Real>> compute_on_cpu(int threads) {
 std::function<double()> build_strategy(const Options& options, const Job& job, const ActiveRanks& ranks,
                                        RunParts& parts, const StrategySettings& settings,
                                        compute::cuda::OpenedGpu gpu) {
-  const bool updates_here = !gpu.compute || options.strategy == "central-storage";
+  const bool updates_here = !gpu.compute || offloads_tensors(options);
   const int threads = updates_here ? choose_threads(options.threads, job.roster(), job.rank()) : 1;
   parts.state.threads = threads;
   if (gpu.compute) return build_strategy_on(parts, settings, std::move(gpu.compute), ranks);
@@ -190,7 +198,7 @@ std::vector<RankInfo> gather_ranks(const Options& options, Job& job, CollectiveE
   Communicator world = job.host_world();
   world.barrier();  // so that ranks that share cores measure at the same time
   errors.run_on_all([&] {
-    if (options.mfu) mine.peak_flops = measure();
+    if (options.mfu && !only_serves(job)) mine.peak_flops = measure();
   });
   return gather_rank_info(world, mine);
 }
@@ -234,10 +242,12 @@ Summary run_facts(const Options& options, const Job& job, const ActiveRanks& ran
   return s;
 }
 
-void print_memory_estimate(const RunParts& parts) {
+/// `limit` and `host_limit` say how much there is.
+void print_memory(const MemorySegments& segments, int rank, const std::string& limit,
+                  const std::string& host_limit) {
   std::uint64_t activations = 0;
   std::string text, offloaded;
-  for (const MemorySegment& segment : parts.facts.memory) {
+  for (const MemorySegment& segment : segments) {
     if (segment.is_activation)
       activations += segment.bytes;
     else
@@ -245,15 +255,29 @@ void print_memory_estimate(const RunParts& parts) {
           fmt::format("{} {}, ", segment.name, format_bytes(segment.bytes));
   }
   text += fmt::format("activations {}", format_bytes(activations));
-  const std::uint64_t on_host = offloaded_bytes(parts.facts.memory);
-  fmt::print("memory {} on rank 0 ({}); {} {}\n", format_bytes(total_bytes(parts.facts.memory) - on_host),
-             text, format_bytes(parts.facts.free_bytes), parts.memory_limit);
-  if (on_host > 0) {
-    const FreeMemory free = free_memory();
-    offloaded.resize(offloaded.size() - 2);
-    fmt::print("host memory {} for rank 0 ({}); {} {}\n", format_bytes(on_host), offloaded,
-               format_bytes(free.bytes), free.where);
-  }
+  const std::uint64_t all = total_bytes(segments), on_host = offloaded_bytes(segments);
+  if (all > on_host)
+    fmt::print("memory {} on rank {} ({}){}\n", format_bytes(all - on_host), rank, text, limit);
+  if (on_host == 0) return;
+  offloaded.resize(offloaded.size() - 2);
+  fmt::print("host memory {} for rank {} ({}){}\n", format_bytes(on_host), rank, offloaded, host_limit);
+}
+
+void print_memory_estimate(const Options& options, const RunParts& parts) {
+  const FreeMemory free = free_memory();
+  print_memory(parts.facts.memory, 0,
+               fmt::format("; {} {}", format_bytes(parts.facts.free_bytes), parts.memory_limit),
+               fmt::format("; {} {}", format_bytes(free.bytes), free.where));
+  print_memory(parts.worker_memory, options.servers, "", "");
+}
+
+/// Rank 0 computes nothing in a job whose workers have GPUs: the facts also tell of them.
+void describe_workers(const Options& options, const Job& job, const ActiveRanks& ranks,
+                      const StrategySettings& settings, RunParts& parts) {
+  if (options.strategy != "parameter-server" || !computes_on_gpus(job)) return;
+  Communicator world = ranks.host();
+  parts.facts.device = gather_texts(world, parts.facts.device).back();
+  parts.worker_memory = estimate_memory(*parts.workload, settings, options.servers, ranks.size());
 }
 
 }  // namespace
@@ -297,6 +321,7 @@ RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks,
   });
   parts.state = initial_state(options, ranks.size(), parts, weights.get());
   parts.facts = run_facts(options, job, ranks, parts, settings);
+  describe_workers(options, job, ranks, settings, parts);
   parts.facts.free_bytes = free.bytes;
   parts.strategy_text = describe_strategy(settings, *parts.workload, ranks.size());
   parts.memory_limit = free.where;
@@ -309,11 +334,12 @@ RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks,
 void print_run_info(const Options& options, const Job& job, const ActiveRanks& ranks, const RunParts& parts) {
   const Summary& facts = parts.facts;
   fmt::print("{}: {} parameters\n", facts.model, facts.parameters);
-  fmt::print("on {} on {}, each {} in {}; {} {}s a step\n", plural(facts.world_size, "rank"),
-             plural(facts.hosts, "host"), facts.device, facts.dtype, facts.tokens_per_step, facts.unit);
+  fmt::print("on {} on {}, each {}{} in {}; {} {}s a step\n", plural(facts.world_size, "rank"),
+             plural(facts.hosts, "host"), only_serves(job) ? "worker " : "", facts.device, facts.dtype,
+             facts.tokens_per_step, facts.unit);
   if (ranks.has_spares())
     fmt::print("spares, which replace lost ranks: {}\n", describe_ranks(ranks.spares()));
-  if (!job.on_gpu() && facts.dtype == "bf16" && !compute::cpu::DnnlMatmul::has_fast_bfloat16()) {
+  if (!computes_on_gpus(job) && facts.dtype == "bf16" && !compute::cpu::DnnlMatmul::has_fast_bfloat16()) {
     fmt::print(
         "warning: --dtype=bf16 is slower here than fp32: it pays with oneDNN on processors with AVX-512 "
         "BF16\n");
@@ -341,7 +367,7 @@ void print_run_info(const Options& options, const Job& job, const ActiveRanks& r
                plural(facts.world_size - options.servers, "worker"), options.staleness);
   }
   fmt::print("{}", parts.strategy_text);
-  print_memory_estimate(parts);
+  print_memory_estimate(options, parts);
   fmt::print("data {}, {}\n", facts.data, parts.workload->data_line());
   for (const std::string& note :
        setting_warnings(options, facts.world_size, parts.workload->samples_per_epoch()))

@@ -26,6 +26,7 @@ struct RunParts {
   Summary facts;                       ///< the values that do not change during the run
   std::string strategy_text;           ///< describe_strategy()
   std::string memory_limit;            ///< FreeMemory::where, for facts.free_bytes
+  MemorySegments worker_memory;        ///< of each worker with a GPU, beside rank 0's facts.memory
 };
 
 /// Opens the GPU, the data and the output folder, checks that the ranks fit together and that the run fits

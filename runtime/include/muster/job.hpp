@@ -25,7 +25,8 @@ struct JobState;      // runtime/job/job_state.hpp
 enum class Device {
   automatic,  ///< the GPU placed for this rank (MUSTER_GPUS), else the CPU (always, without the plugin)
   cpu,        ///< host memory, even when a GPU was placed
-  cuda,       ///< the placed GPU, else CUDA device number local_rank; an error when there is none
+  cuda,       ///< the placed GPU, else CUDA device number local_rank, with JoinOptions::cpu_ranks not
+              ///< counted; an error when there is none
 };
 
 struct JoinOptions {
@@ -54,6 +55,10 @@ struct JoinOptions {
   /// after the failure, because Slurm kills the step about a second after a loss. A call of Muster in between
   /// throws the error as reported_elsewhere(). 0: neither.
   std::chrono::milliseconds abort_grace{1'200};
+  /// The first so many ranks use no GPU, whatever `device` says: ranks that only serve the others. Above 0,
+  /// world() works on host memory on all ranks, and a GPU is for the program alone. Must be equal on all
+  /// ranks.
+  int cpu_ranks = 0;
 };
 
 /// The argument of on_rank_lost()'s function.
@@ -112,11 +117,11 @@ class MUSTER_EXPORT Job {
   const char* bootstrap() const noexcept;
   /// All hellos, by rank; the same on every rank.
   const std::vector<Hello>& roster() const noexcept;
-  /// True when world() works on GPU memory.
+  /// True when this rank has a GPU. world() works on its memory, except with JoinOptions::cpu_ranks.
   bool on_gpu() const noexcept;
 
-  /// All ranks: on NCCL when on_gpu(), else as host_world(). Built by the first call, which is collective;
-  /// later calls return the same group.
+  /// All ranks: on NCCL when the job is on GPUs without JoinOptions::cpu_ranks, else as host_world(). Built
+  /// by the first call, which is collective; later calls return the same group.
   /// @throws Error: deadline (JoinOptions::deadline limits it), lost_rank, device (CUDA or NCCL), or as
   /// host_world().
   Communicator world();

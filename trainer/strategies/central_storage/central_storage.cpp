@@ -43,16 +43,14 @@ MemorySegments CentralStorage::estimate_memory(const Workload& workload, const S
   MemorySegments segments = NodeTensors::estimate_memory(shape_of(workload, training));
   const bool offloads = settings.update_threads > 0;
   for (MemorySegment& segment : segments) segment.is_offloaded = offloads;
-  const bool reads_parameters = workload.table().trained_size < workload.table().arena_size;
-  for (MemorySegment& segment : muster::estimate_memory(workload, training, rank, ranks)) {
+  MemorySegments own = muster::estimate_memory(workload, training, rank, ranks);
+  if (offloads) own = estimate_offloaded_model(workload, own);
+  for (MemorySegment& segment : own) {
     const std::string& name = segment.name;
     if (name == "moments") continue;
     if (!offloads && (name == "parameters" || name == "rounded parameters")) continue;
-    if (offloads && name == "parameters" && !reads_parameters) continue;
-    if (offloads && name == "gradients")
-      segments.push_back({"gradients on the host", segment.bytes, false, false, true});
-    segment.is_offloaded = offloads && (name == "sums of chunks" || name == "sums of micro-batches" ||
-                                        name == "copy for checkpoints");
+    if (name == "sums of chunks" || name == "sums of micro-batches" || name == "copy for checkpoints")
+      segment.is_offloaded = offloads;
     segments.push_back(segment);
   }
   return segments;

@@ -5,8 +5,8 @@
 
 #include "models/memory_segment.hpp"
 #include "strategies/central_storage/node_tensors.hpp"
-#include "strategies/central_storage/offloaded_model.hpp"
 #include "strategies/data_parallel/replica.hpp"
+#include "strategies/offload/offloaded_model.hpp"
 
 namespace muster {
 

@@ -30,11 +30,12 @@ template <typename Real>
 ParameterServerTraining::ParameterServerTraining(const Settings& settings, const Replica::Settings& training,
                                                  const Workload& workload, compute::Compute<Real>& compute,
                                                  Communicator host)
-    : settings_(settings),
+    : HostUpdates(host.rank() < settings.servers ? 0 : settings.update_threads),
+      settings_(settings),
       training_(training),
       workload_(workload),
       host_(std::move(host)),
-      compute_(compute),
+      compute_(choose(compute)),
       table_(workload.table()),
       tasks_(tasks_per_step(settings, training, host_.size())),
       name_(next_name()) {
@@ -50,7 +51,8 @@ ParameterServerTraining::ParameterServerTraining(const Settings& settings, const
     start_server();
   } else {
     compute.set_label_smoothing(training.label_smoothing);
-    model_ = workload.build(compute, task_samples(training, 0, tasks_).count(), Replica::extra_scalars);
+    model_ = build(workload, compute, task_samples(training, 0, tasks_).count(), Replica::extra_scalars,
+                   compute.transfer_memory());
   }
   client_.emplace(*settings.job, table_.arena_size, options());
 }
@@ -110,9 +112,17 @@ MemorySegments ParameterServerTraining::estimate_memory(const Workload& workload
                                                         int ranks) {
   const std::uint64_t tasks = tasks_per_step(settings, training, ranks);
   const models::TensorTable table = workload.table();
-  if (rank >= settings.servers)
-    return workload.memory(task_samples(training, 0, tasks).count(), Replica::extra_scalars,
-                           training.real_bytes);
+  const bool offloads = settings.update_threads > 0;
+  if (rank >= settings.servers) {
+    MemorySegments model = workload.memory(task_samples(training, 0, tasks).count(), Replica::extra_scalars,
+                                           training.real_bytes);
+    if (!offloads) return model;
+    model = estimate_offloaded_model(workload, model);
+    model.push_back({"parameters on the host", table.arena_size * sizeof(float), false, false, true});
+    model.push_back(
+        {"rounded parameters on the host", table.arena_size * sizeof(bfloat16), false, false, true});
+    return model;
+  }
   ParameterServerOptions options;
   options.servers = settings.servers;
   options.alignment = compute::norm_block;
@@ -125,6 +135,7 @@ MemorySegments ParameterServerTraining::estimate_memory(const Workload& workload
   segments.push_back({"gradients that arrive", gradients * slice.count() * sizeof(float)});
   const std::size_t tensors = 1 + Optimizer<float>::moment_count(training.optimizer.kind);
   if (rank == 0) segments.push_back({"copy for checkpoints", tensors * table.arena_size * sizeof(float)});
+  for (MemorySegment& segment : segments) segment.is_offloaded = offloads;
   return segments;
 }
 
@@ -166,8 +177,13 @@ void ParameterServerTraining::gather_state(const TrainingTensors& whole) {
 void ParameterServerTraining::read_parameters() {
   if (!model_) copy_.resize(table_.arena_size);
   client_->read(0, model_ ? model_->tensors().parameters() : std::span<float>(copy_));
-  if (model_) model_->tensors().round_parameters(compute_);
+  if (model_) use_parameters();
   pulled_.reset();
+}
+
+void ParameterServerTraining::use_parameters() {
+  model_->tensors().round_parameters(compute_);
+  upload();
 }
 
 std::uint64_t ParameterServerTraining::parameter_hash() {
@@ -221,7 +237,7 @@ void ParameterServerTraining::pull(const ParameterTask& task, StepResult& result
   if (is_synchronous() && pulled_ == task.clock) return;
   const auto from = std::chrono::steady_clock::now();
   client_->pull(task.clock, model_->tensors().parameters());
-  model_->tensors().round_parameters(compute_);
+  use_parameters();
   pulled_ = task.clock;
   result.exposed += elapsed_seconds(from);
 }

@@ -10,6 +10,7 @@
 
 #include "models/memory_segment.hpp"
 #include "strategies/data_parallel/replica.hpp"
+#include "strategies/offload/offloaded_model.hpp"
 #include "strategies/parameter_server/slice_optimizer.hpp"
 #include "training/strategy.hpp"
 
@@ -23,17 +24,24 @@ namespace muster {
 /// the bits are those of data parallelism. Otherwise each gradient is an update when it arrives, and a worker
 /// may begin a step up to `staleness` steps after the oldest one that is not done.
 ///
+/// A worker with a GPU computes gradients there (OffloadedModel), and its tensors on the host are pushed and
+/// pulled. Servers update on the host.
+///
 /// A lost worker's tasks go to the others. Clocks of the servers count from the first step of this run.
-class ParameterServerTraining : public Strategy {
+class ParameterServerTraining : private HostUpdates, public Strategy {
  public:
   struct Settings {
     Job* job = nullptr;
     int servers = 1;
     std::optional<std::uint64_t> staleness = 0;  ///< steps; nothing: unbounded
     bool sends_bfloat16 = false;
+    /// Above 0, workers compute gradients on devices, and so many threads of each work on its tensors on the
+    /// host. Servers have none. 0: all ranks compute on the host.
+    int update_threads = 0;
   };
 
-  /// `training`: as for a Replica, batch over all ranks. On host memory only. Collective.
+  /// `training`: as for a Replica, batch over all ranks; without on_device. `host`: on host memory.
+  /// Collective.
   template <typename Real>
   ParameterServerTraining(const Settings& settings, const Replica::Settings& training,
                           const Workload& workload, compute::Compute<Real>& compute, Communicator host);
@@ -96,6 +104,7 @@ class ParameterServerTraining : public Strategy {
   void compute_task(const ParameterTask& task);
   void pull(const ParameterTask& task, StepResult& result);
   void push_mean_gradient(const ParameterTask& task, std::vector<double> arguments, std::vector<double> sums);
+  void use_parameters();
   void read_parameters();
 
   Settings settings_;

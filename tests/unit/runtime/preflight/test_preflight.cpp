@@ -142,6 +142,15 @@ TEST_CASE("variables that differ are reported with both values, and are fatal wh
   CHECK(preflight(records).empty());
 }
 
+TEST_CASE("a rank that only serves those with GPUs need not have their variables") {
+  auto records = cluster(3, 1);
+  records[0].on_gpu = false;
+  records[0].hello.nccl_version.clear();
+  records[0].inventory = {};
+  records[0].inventory.local_first = true;
+  CHECK(preflight(records).empty());
+}
+
 TEST_CASE("fatal findings come first") {
   auto records = cluster(2, 2);
   records[1].inventory.driver = "1";

@@ -65,6 +65,11 @@ TEST_CASE("when one rank has an error, or only some have a GPU, all ranks get th
   std::vector<JoinRecord> records{make_record(0, "a"), make_record(1, "b"), make_record(2, "b")};
   records[0].on_gpu = records[1].on_gpu = true;
   REQUIRE(refusal(records, ErrorCode::environment).find("rank 2 (host b) has none") != std::string::npos);
+  records[0].on_gpu = false;
+  records[2].on_gpu = true;
+  REQUIRE(refusal(records, ErrorCode::environment).find("rank 0 (host a) has none") != std::string::npos);
+  CHECK_NOTHROW(check_roster(records, 1));
+  CHECK_NOTHROW(check_roster(records, 4));
   records[1].error = "rank 1: no driver";
   records[1].error_code = ErrorCode::device;
   REQUIRE(refusal(records, ErrorCode::device) == "rank 1: no driver");

@@ -19,12 +19,17 @@ Options parse(const std::string& option, const char* device = nullptr) {
 
 }  // namespace
 
-TEST_CASE("a strategy without a GPU's code computes on the CPU, and refuses a GPU", "[options][strategies]") {
-  const std::string option = "--strategy=parameter-server";
+TEST_CASE("a setting without a GPU's code computes on the CPU, and refuses a GPU", "[options]") {
+  const std::string option = "--dtype=fp32";
   CHECK(choose_device(parse(option)).device == Device::cpu);
   CHECK(choose_device(parse(option, "--device=cpu")).no_gpu_reason.empty());
   const std::string refusal = usage_error_text([&] { choose_device(parse(option, "--device=cuda")); });
-  CHECK(refusal == option + " computes on the CPU: pass --device=cpu");
+  CHECK(refusal == "the GPU computes in bf16, and not in --dtype=fp32: pass --device=cpu");
+}
+
+TEST_CASE("parameter servers take the GPUs that are there", "[options][strategies]") {
+  if (describe_missing_kernels().empty())
+    CHECK(choose_device(parse("--strategy=parameter-server", "--device=cuda")).device == Device::cuda);
 }
 
 TEST_CASE("a GPT whose sizes the GPU's kernels do not have is computed on the CPU, with the reason",

@@ -112,6 +112,14 @@ void test_bits(Job& job, Communicator world, const Workload& workload) {
     require(world.rank() != 0 || resumed.end == expected.end, world.rank(),
             "servers go on from another strategy's checkpoint with the same bits");
   }
+  const StrategySettings settings = training(OptimizerKind::adamw, 2);
+  StrategySettings offloaded = served(job, 2, 0, settings);
+  offloaded.parameter_server->update_threads = 1;
+  Course expected{0, 3}, made{0, 3};
+  expected.run<bfloat16>(self, workload, settings);
+  made.run<bfloat16>(world, workload, offloaded);
+  require(world.rank() != 0 || made.end == expected.end, world.rank(),
+          "with tensors on the host, workers have the bits of data parallelism in bfloat16");
 }
 
 void test_asynchronous(Job& job, Communicator world, const Workload& workload) {

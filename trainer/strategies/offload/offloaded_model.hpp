@@ -9,6 +9,7 @@
 
 #include "compute/compute.hpp"
 #include "compute/cpu/cpu_compute.hpp"
+#include "models/memory_segment.hpp"
 #include "models/model_tensors.hpp"
 #include "training/model.hpp"
 #include "training/workload.hpp"
@@ -52,6 +53,10 @@ class OffloadedModel final : public Model {
   std::unique_ptr<compute::SideStream> side_stream_;  ///< null: the device's copies wait
   std::vector<std::pair<std::size_t, std::unique_ptr<compute::StreamPosition>>> copies_;  ///< by tensor
 };
+
+/// What is left on the device of a model's memory, `model`, and the gradients on the host. Their parameters
+/// are the caller's.
+MemorySegments estimate_offloaded_model(const Workload& workload, const MemorySegments& model);
 
 /// The kernels that update on the host, and the model whose gradients they use; empty without a device.
 class HostUpdates {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strategies/central_storage/offloaded_model.hpp"
+#include "strategies/offload/offloaded_model.hpp"
 
 namespace muster {
 
@@ -42,6 +42,18 @@ void OffloadedModel::upload() {
   compute::Memory& memory = device_compute_.memory();
   memory.copy_in(device.rounded().data(), host_.rounded().data(), device.rounded().size_bytes());
   memory.copy_in(device.parameters().data(), host_.parameters().data(), device.parameters().size_bytes());
+}
+
+MemorySegments estimate_offloaded_model(const Workload& workload, const MemorySegments& model) {
+  const bool reads_parameters = workload.table().trained_size < workload.table().arena_size;
+  MemorySegments segments;
+  for (const MemorySegment& segment : model) {
+    if (segment.name == "parameters" && !reads_parameters) continue;
+    if (segment.name == "gradients")
+      segments.push_back({"gradients on the host", segment.bytes, false, false, true});
+    segments.push_back(segment);
+  }
+  return segments;
 }
 
 HostUpdates::HostUpdates(int threads) {
