@@ -3,9 +3,9 @@
 // --container-mounts=SRC[:DST],… and --container-workdir, and with an image lets a task enter its container
 // in task_init, between Slurm's own binding and the plugins listed after it. The container is another root
 // folder in another mount namespace. An image that is a path is an unpacked image's root folder, as enroot
-// starts it: read-only, with the host's /dev and /sys and an empty /tmp. Any other image is the host's
-// programs, /in-container with the image's name, no /sys, no /proc/driver, and with the argument `no-devices`
-// no GPU device files. In plugstack.conf: required spank_container.so [no-devices]
+// starts it: read-only, with the host's /dev, /sys, /etc/hosts and /etc/resolv.conf and an empty /tmp. Any
+// other image is the host's programs, /in-container with the image's name, no /sys, no /proc/driver, and with
+// the argument `no-devices` no GPU device files. In plugstack.conf: required spank_container.so [no-devices]
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -58,6 +58,12 @@ void attach(const char* source, const fs::path& target, const char* type, unsign
   must(mount(source, target.c_str(), type, flags, nullptr), "mount on " + target.string());
 }
 
+/// enroot creates a file to mount on too (x-create=file).
+void attach_file(const char* source, const fs::path& target) {
+  std::ofstream(target, std::ios::app);
+  must(mount(source, target.c_str(), nullptr, MS_BIND, nullptr), "mount on " + target.string());
+}
+
 void hide(const fs::path& folder) { attach("hidden", folder, "tmpfs", 0); }
 
 const fs::path root = "/tmp/container";
@@ -66,7 +72,11 @@ void make_unpacked_root() {
   attach(asked[image].c_str(), root, nullptr, MS_BIND);
   for (const char* folder : {"/dev", "/sys"})
     attach(folder, root.string() + folder, nullptr, MS_BIND | MS_REC);
+  for (const char* file : {"/etc/hosts", "/etc/resolv.conf"}) attach_file(file, root.string() + file);
   attach("tmp", root / "tmp", "tmpfs", 0);
+}
+
+void make_read_only() {
   must(mount(nullptr, root.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr), "read-only root");
 }
 
@@ -80,8 +90,7 @@ void make_root_of_host(bool with_devices) {
   fs::create_directories(root / "tmp");
   if (!with_devices) {
     hide(root / "dev");
-    std::ofstream(root / "dev/null");
-    must(mount("/dev/null", (root / "dev/null").c_str(), nullptr, MS_BIND, nullptr), "mount /dev/null");
+    attach_file("/dev/null", root / "dev/null");
   }
   std::ofstream(root / "in-container") << asked[image] << '\n';
 }
@@ -101,6 +110,7 @@ void enter_container(bool with_devices) {
     const std::string source = entry.substr(0, entry.find(':')), target = entry.substr(entry.find(':') + 1);
     attach(source.c_str(), root.string() + target, nullptr, MS_BIND | MS_REC);
   }
+  if (unpacked) make_read_only();
   must(chroot(root.c_str()), "chroot");
   must(chdir(asked[workdir].empty() ? "/" : asked[workdir].c_str()), "the container's working folder");
 }

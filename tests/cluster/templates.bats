@@ -114,10 +114,10 @@ JOB
   mkdir "$BATS_TEST_TMPDIR/bin"
   cat > "$BATS_TEST_TMPDIR/bin/apptainer" <<'STANDIN'
 #!/bin/bash
-# apptainer exec --nv --bind DIR --pwd DIR IMAGE COMMAND…
-[ "$1 $2 $3" = "exec --nv --bind" ] && [ "$5" = --pwd ] && [ -d "$4" ] && [ -d "$6" ] || exit 9
-echo "rank $RANK in $7"
-exec "${@:8}"
+# apptainer exec --nv --bind DIR --bind /run/munge --pwd DIR IMAGE COMMAND…
+[ "$1 $2 $3" = "exec --nv --bind" ] && [ "$5 $6 $7" = "--bind /run/munge --pwd" ] && [ -d "$4" ] && [ -d "$8" ] || exit 9
+echo "rank $RANK in $9"
+exec "${@:10}"
 STANDIN
   chmod +x "$BATS_TEST_TMPDIR/bin/apptainer"
   IMAGE=image.sif PATH=$BATS_TEST_TMPDIR/bin:$PATH run_template apptainer printenv MUSTER_GPUS
@@ -130,7 +130,7 @@ STANDIN
   before=$(<"$plugstack")
   printf '%s\n' "required $MUSTER_BUILD/lib/spank_container.so" "$before" >"$plugstack"
   # shellcheck disable=SC2016  # expanded in each task
-  IMAGE='registry#image:1' run_template pyxis bash -c 'echo "rank $RANK of $WORLD_SIZE in $(</in-container) at $PWD on ${MUSTER_GPUS:?}"; : > "mounted$RANK"'
+  IMAGE='registry#image:1' run_template pyxis bash -c 'echo "rank $RANK of $WORLD_SIZE in $(</in-container) at $PWD on ${MUSTER_GPUS:?}"; : > "mounted$RANK"; [ -S /run/munge/munge.socket.2 ]'
   printf '%s\n' "$before" >"$plugstack"
   for rank in 0 1 2 3; do
     grep -qE "^rank $rank of 4 in registry#image:1 at $folder on 0000:" "$folder/job.log"

@@ -154,6 +154,15 @@ std::string apptainer_binds(const JobDescription& job) {
   return text;
 }
 
+/// Mounts the folder of munged's socket where the host has it.
+std::string munge_mount(Container container) {
+  if (container == Container::none) return "";
+  const std::string reason =
+      "# By munged's socket the ranks of libmuster authenticate one another without PMIx.\n";
+  return reason + (container == Container::apptainer ? "[ ! -d /run/munge ] || binds+=(--bind /run/munge)\n"
+                                                     : "munge=\n[ ! -d /run/munge ] || munge=,/run/munge\n");
+}
+
 std::string command_in_container(const JobDescription& job, Container container) {
   if (container == Container::apptainer) return apptainer_words(job, "\"${binds[@]}\"") + command_words(job);
   if (container == Container::none) return command_words(job);
@@ -161,7 +170,7 @@ std::string command_in_container(const JobDescription& job, Container container)
   for (const auto& folder : {job.data, job.output})
     if (!folder.empty()) mounts += "," + shell_inner(Word{{folder, false, ""}});
   return "--container-image=" + shell_quote(*job.image) + " --container-mounts=\"${MOUNTS:-" + mounts +
-         "}\" --container-workdir=\"$PWD\" \\\n  " + command_words(job);
+         "}$munge\" --container-workdir=\"$PWD\" \\\n  " + command_words(job);
 }
 
 std::string srun_command(const JobDescription& job, Container container) {
@@ -213,8 +222,8 @@ exit "$code"
 std::string srun_run(const JobDescription& job) {
   const auto container = container_of(job);
   const auto command = srun_command(job, container);
-  const auto text =
-      (container == Container::apptainer ? apptainer_binds(job) : "") + run_comments(job, container);
+  const auto text = (container == Container::apptainer ? apptainer_binds(job) : "") + munge_mount(container) +
+                    run_comments(job, container);
   if (!job.preemptible) return text + "exec " + command + "\n";
   return text +
          fmt::format(

@@ -57,6 +57,8 @@ outside() {
   for root in "$TRAINER" "$SLURMD"; do
     [ ! -e "$root/opt/muster" ]
     [ -z "$(find "$root/var/lib/apt/lists" "$root/var/cache/apt" -type f ! -name lock)" ]
+    # This machine's name and name servers are not in it, but the files are, on which a container's host mounts its own.
+    for file in hosts hostname resolv.conf; do [ -f "$root/etc/$file" ] && [ ! -s "$root/etc/$file" ]; done
     ! grep -rqF "$BATS_FILE_TMPDIR" "$root/etc" "$root/usr/share/muster" "$root/opt"
   done
   [ ! -e "$TRAINER/usr/share/python-wheels" ]
@@ -95,6 +97,41 @@ END
   [ "$status" = 0 ] || { echo "$output"; false; }
   [ "$(value inside)" = "muster-train muster-train muster-train muster-train" ]
   diff "$BATS_TEST_TMPDIR/outside" <(alike)
+}
+
+# train MPI COMMAND…: three steps by a rank on each of two nodes; COMMAND ends with how to start the trainer. Then compares with outside.
+train() {
+  local mpi=$1 folder
+  shift
+  folder=$(mktemp -d "$BATS_TEST_TMPDIR/XXXX")
+  cp /usr/share/common-licenses/GPL-3 "$folder/text"
+  run -0 on_lab salloc --quiet -N2 --ntasks-per-node=1 --gpus-per-task=1 --muster srun --mpi="$mpi" --kill-on-bad-exit=1 "${@//FOLDER/$folder}" \
+    --device cpu --data "$folder/text" --layers 1 --heads 2 --width 32 --context 32 --batch 8 --steps 3 --output "$folder"
+  echo "$output"
+  [[ "$output" != *ERROR* ]]
+  grep -oE 'step 3/3  loss [0-9.]+|validation loss [0-9.]+|identical on 2 ranks \(hash [0-9a-f]+\)' <<<"$output" > "$BATS_TEST_TMPDIR/trained"
+  [ "$(wc -l < "$BATS_TEST_TMPDIR/trained")" = 3 ]
+  [ -s "$folder/checkpoints/step-00000003/tensors.safetensors" ]
+  [ -e "$BATS_FILE_TMPDIR/trained" ] || cp "$BATS_TEST_TMPDIR/trained" "$BATS_FILE_TMPDIR/trained"
+  diff "$BATS_FILE_TMPDIR/trained" "$BATS_TEST_TMPDIR/trained"
+}
+train_outside() {
+  rm -f "$BATS_FILE_TMPDIR/trained"
+  train "$LAB_MPI" "$MUSTER_BUILD/bin/muster-train"
+}
+
+@test "two nodes train in charliecloud's containers as outside, with PMIx and with MUNGE" {
+  train_outside
+  # /run: munged's socket, and here Slurm's spool folder with PMIx's files. /tmp is mounted by itself.
+  for mpi in $(printf '%s\n' none "$LAB_MPI" | sort -u); do USER=root train "$mpi" ch-run --bind=/run "$TRAINER" -- muster-train; done
+}
+
+@test "two nodes train in pyxis's containers as outside, with PMIx and with MUNGE" {
+  train_outside
+  plugstack "required $MUSTER_BUILD/lib/spank_container.so" "required $(plugin)"
+  for mpi in $(printf '%s\n' none "$LAB_MPI" | sort -u); do
+    train "$mpi" --container-image="$TRAINER" --container-mounts=/run,FOLDER muster-train
+  done
 }
 
 @test "Slinky's line by glob loads the plugin in the image, and stops nothing where the folder is missing" {
