@@ -200,7 +200,8 @@ struct Input {
 template <typename Real>
 void run(const GenerateOptions& o, const Input& input, compute::Compute<Real>& compute,
          std::optional<std::uint64_t> free_bytes) {
-  const auto& [source, tokens] = input;
+  const weights::WeightSource& source = input.source;
+  const tokenizer::Tokenizer& tokens = input.tokens;
   const std::string prompt = o.has_prompt ? o.prompt : read_standard_input();
   const auto encoded = encode_prompt(prompt, tokens, source.config().vocabulary);
   const models::GptConfig config = choose_context(o, source.config(), encoded);

@@ -50,7 +50,8 @@ void CpuDecodeCompute<Real>::append_to_cache(const CacheShape& s, int past, int 
 template <typename Real>
 void CpuDecodeCompute<Real>::cached_attention(const CacheShape& s, int past, int rows, const Real* qkv,
                                               const Real* keys, const Real* values, Real* out) {
-  const std::size_t part = aligned_count<Sum>(static_cast<std::size_t>(s.context + s.head_width));
+  const std::size_t part =
+      aligned_count<Sum>(static_cast<std::size_t>(s.context) + static_cast<std::size_t>(s.head_width));
   if (scores_.size() < part * static_cast<std::size_t>(threads_))
     scores_ = Arena<Sum>(part * static_cast<std::size_t>(threads_));
   const std::size_t tasks = static_cast<std::size_t>(rows) * s.heads;

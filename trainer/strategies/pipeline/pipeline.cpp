@@ -74,7 +74,8 @@ void Pipeline::load(int number, int micro_batch, int slot) {
 
 void Pipeline::backward(const pipeline::Operation& operation, int slot, const StepFlags& flags) {
   using pipeline::OperationKind;
-  const auto& [kind, number, micro_batch] = operation;
+  const OperationKind kind = operation.kind;
+  const int number = operation.stage, micro_batch = operation.micro_batch;
   const double scale = 1.0 / static_cast<double>(predictions_per_step());
   const bool is_last = number + 1 == plan_.shape.stages();
   pipeline::Stage& of = stage(number);
