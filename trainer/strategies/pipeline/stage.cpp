@@ -62,6 +62,7 @@ void Stage::begin_gradients(int micro_batch) {
 void Stage::take_gradient(std::size_t tensor, int micro_batch) {
   add_gradient(tensor, micro_batch);
   if (!ends_chunk(micro_batch)) return;
+  // The first stage checks it in its sum, in which a non-finite value stays one.
   if (!table_.table.tensors[tensor].is_trained) return send_copy(micro_batch);
   const auto gradient = gradient_of(tensor);
   compute_.check_finite(gradient.data(), gradient.size());

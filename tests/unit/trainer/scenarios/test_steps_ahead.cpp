@@ -2,6 +2,7 @@
 // Steps on a GPU that works as late as possible: the host's requests without waiting, and the step that each
 // result belongs to.
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -201,10 +202,12 @@ TEST_CASE("when a step never ends, the wait for it has the communicator's deadli
     one.job.leave();
   }
   const auto usual = std::chrono::ceil<std::chrono::seconds>(std::chrono::steady_clock::now() - started);
-  OneReplica one("", 0, std::max(std::chrono::seconds(3), 5 * usual));
+  const auto deadline = std::max(std::chrono::seconds(3), 5 * usual);
+  OneReplica one("", 0, deadline);
   one.begin(0);
   setenv("FAKE_CUDA", "stream_busy", 1);
-  CHECK_THROWS_WITH(one.replica.end_step(), Catch::Contains("did not complete within"));
+  CHECK_THROWS_WITH(one.replica.end_step(),
+                    Catch::Contains(fmt::format("did not complete within {} s", deadline.count())));
   setenv("FAKE_CUDA", "", 1);
 }
 
