@@ -138,9 +138,9 @@ TEST_CASE("a hello of another release is read as far as the check of versions ne
   CHECK(records[1].hello.rank == 4);
   CHECK(records[1].hello.boot_id.empty());
   records[0].error.clear();
-  REQUIRE_THROWS_WITH(
-      bootstrap::check_roster(records),
-      Catch::Contains("rank 4 (host far, GPU 0000:3b:00.0) runs libmuster 99.1.2 but rank 17"));
+  REQUIRE_THROWS_WITH(bootstrap::check_roster(records),
+                      Catch::Matchers::ContainsSubstring(
+                          "rank 4 (host far, GPU 0000:3b:00.0) runs libmuster 99.1.2 but rank 17"));
   REQUIRE_THROWS_AS(bootstrap::decode_record(write_cbor({version, 4, "far", "", "unknown", 3})), Error);
 }
 

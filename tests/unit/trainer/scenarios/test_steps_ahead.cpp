@@ -206,8 +206,8 @@ TEST_CASE("when a step never ends, the wait for it has the communicator's deadli
   OneReplica one("", 0, deadline);
   one.begin(0);
   setenv("FAKE_CUDA", "stream_busy", 1);
-  CHECK_THROWS_WITH(one.replica.end_step(),
-                    Catch::Contains(fmt::format("did not complete within {} s", deadline.count())));
+  CHECK_THROWS_WITH(one.replica.end_step(), Catch::Matchers::ContainsSubstring(fmt::format(
+                                                "did not complete within {} s", deadline.count())));
   setenv("FAKE_CUDA", "", 1);
 }
 
@@ -223,7 +223,8 @@ TEST_CASE("when the GPU fails, the step ends with CUDA's reason and the process 
   OneReplica one("");
   one.begin(0);
   setenv("FAKE_CUDA", "stream_error", 1);  // until the end: destructors wait for copies
-  CHECK_THROWS_WITH(one.replica.end_step(), Catch::Contains("an illegal memory access was encountered"));
+  CHECK_THROWS_WITH(one.replica.end_step(),
+                    Catch::Matchers::ContainsSubstring("an illegal memory access was encountered"));
 }
 
 TEST_CASE("on a late GPU a resumed run ends with the same bytes as a run that waits for every step",

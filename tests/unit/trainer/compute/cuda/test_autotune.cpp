@@ -137,7 +137,7 @@ TEST_CASE("damaged results are refused", "[autotune]") {
     CHECK_THROWS_AS(parse_autotune_results(text), std::runtime_error);
     CudaCompute on({});
     CHECK_THROWS_WITH(on.autotuner()->load(text),
-                      Catch::StartsWith("the algorithms of matrix products cannot be read: "));
+                      Catch::Matchers::StartsWith("the algorithms of matrix products cannot be read: "));
   };
   refused("{", "[");
   refused("autotune 1", "autotune 2");

@@ -103,24 +103,26 @@ TEST_CASE("a launch whose arguments are not its kernel's parameters is refused",
   OnDevice<bfloat16> to(compute.memory(), 32);
   using muster::compute::cuda::Kernel;
   CHECK_THROWS_WITH(compute.gpu().launch(Kernel::round, {1}, 32, 0, from.data(), to.data()),
-                    Catch::StartsWith("the kernel muster_round: its 3 parameters have ") &&
-                        Catch::Contains("and the 2 arguments of its launch 8, 8:"));
+                    Catch::Matchers::StartsWith("the kernel muster_round: its 3 parameters have ") &&
+                        Catch::Matchers::ContainsSubstring("and the 2 arguments of its launch 8, 8:"));
 }
 
 TEST_CASE("when the GPU cannot do an operation, an error says so", "[gpu training]") {
   if (TestGpu::is_fake) {
     const TestGpu old("", "old");
-    CHECK_THROWS_WITH(CudaCompute({}), Catch::Contains("compute capability 7: training needs 8.0"));
+    CHECK_THROWS_WITH(CudaCompute({}),
+                      Catch::Matchers::ContainsSubstring("compute capability 7: training needs 8.0"));
     const TestGpu without;
     setenv("MUSTER_CUBLASLT_LIBRARY", "/nowhere/libcublasLt.so", 1);
-    CHECK_THROWS_WITH(CudaCompute({}), Catch::Contains("/nowhere/libcublasLt.so") &&
-                                           Catch::Contains("the trainer needs cuBLASLt for --device=cuda"));
+    CHECK_THROWS_WITH(CudaCompute({}),
+                      Catch::Matchers::ContainsSubstring("/nowhere/libcublasLt.so") &&
+                          Catch::Matchers::ContainsSubstring("the trainer needs cuBLASLt for --device=cuda"));
   }
   const TestGpu test_gpu;
   CudaCompute compute({});
   Gpt<bfloat16> model({1, 8, 128, 16, 250}, 1, compute);
   const auto tokens = test_text(17);
-  CHECK_THROWS_WITH(
-      model.loss(tokens.data(), tokens.data() + 1, 1, 16),
-      Catch::Contains("attention heads are 32, 64, 96 or 128 wide, and not 16: pass --device=cpu"));
+  CHECK_THROWS_WITH(model.loss(tokens.data(), tokens.data() + 1, 1, 16),
+                    Catch::Matchers::ContainsSubstring(
+                        "attention heads are 32, 64, 96 or 128 wide, and not 16: pass --device=cpu"));
 }

@@ -296,11 +296,12 @@ TEST_CASE("when cuDNN is missing or a call fails, one line says so", "[gpu train
     const TestGpu without;
     setenv("MUSTER_CUDNN_LIBRARY", "/nowhere/libcudnn.so", 1);
     CudaCompute compute({});
-    CHECK_THROWS_WITH(compute.images(),
-                      Catch::StartsWith("/nowhere/libcudnn.so: ") &&
-                          Catch::EndsWith("; the trainer needs cuDNN 9 or 8 for networks on images with "
-                                          "--device=cuda: load its module, name the file in "
-                                          "MUSTER_CUDNN_LIBRARY, or pass --device=cpu"));
+    CHECK_THROWS_WITH(
+        compute.images(),
+        Catch::Matchers::StartsWith("/nowhere/libcudnn.so: ") &&
+            Catch::Matchers::EndsWith("; the trainer needs cuDNN 9 or 8 for networks on images with "
+                                      "--device=cuda: load its module, name the file in "
+                                      "MUSTER_CUDNN_LIBRARY, or pass --device=cpu"));
   }
   const std::string convolution = "6 images of 4 x 4 with 3 channels to 8, window 3, stride 1, padding 1";
   CHECK(message_of("cudnnConvolutionForward") ==
