@@ -156,6 +156,13 @@ class Forge(unittest.TestCase):
                 self.assertLessEqual(set(line.split()), groups)
         self.assertGreaterEqual(ran, 4)
 
+    def test_every_kind_of_image_is_built_and_released(self):
+        recipe = (SOURCE / "etc/containers/build-image").read_text()
+        kinds = set(re.search(r"is not an image: name ([\w, ]+) or (\w+)\"", recipe).expand(r"\1, \2").split(", "))
+        script = "".join(step.get("run", "") for step in self.jobs["images"]["steps"])
+        self.assertEqual(set(re.search(r"for image in ([\w ]+);", script)[1].split()), kinds)
+        self.assertIn("images", self.jobs["release"]["needs"])
+
     def test_release_notes_are_the_changelogs(self):
         command = [str(SOURCE / ".ci/release-notes")]
         notes = subprocess.run([*command, VERSION], capture_output=True, text=True, check=True).stdout
