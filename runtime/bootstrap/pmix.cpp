@@ -29,7 +29,7 @@ constexpr milliseconds report_grace{2000};
 // How long the other ranks stay silent, until the launcher ends them with the job.
 constexpr milliseconds reporter_grace{10000};
 constexpr milliseconds finalize_timeout{5000};
-// A rank queries this many of the lowest ranks to find the reporter.
+// A rank queries this many ranks to find the reporter.
 constexpr int max_reporters = 8;
 // How long the PMIx server of this host may take to answer.
 constexpr milliseconds local_timeout{500};
@@ -37,6 +37,15 @@ constexpr milliseconds local_timeout{500};
 std::vector<int> first_ranks(int count) {
   std::vector<int> ranks(static_cast<std::size_t>(count));
   std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// The ranks that may be the reporter: spread over all, so that a host that is missing does not have all of
+// them.
+std::vector<int> possible_reporters(int size) {
+  auto ranks = first_ranks(std::min(size, max_reporters));
+  auto const count = static_cast<std::int64_t>(ranks.size());
+  for (auto& rank : ranks) rank = static_cast<int>(rank * std::int64_t{size} / count);
   return ranks;
 }
 
@@ -70,6 +79,7 @@ class PmixBootstrap : public Bootstrap {
 
  private:
   std::pair<int, std::optional<JoinRecord>> find_reporter();
+  bool may_report() const;
   bool is_lowest_on_host();
   [[noreturn]] void throw_missing_ranks(const JoinRecord& mine, const Deadline& deadline);
   void publish(const JoinRecord& mine);
@@ -83,13 +93,21 @@ class PmixBootstrap : public Bootstrap {
   bool finalized_ = false;
 };
 
-// The lowest of the first max_reporters ranks below this one that published its record; else this rank,
-// without a record.
+bool PmixBootstrap::may_report() const {
+  auto const reporters = possible_reporters(size_);
+  return std::binary_search(reporters.begin(), reporters.end(), rank());
+}
+
+// The lowest of the possible reporters that published its record, with it. Without a record this rank, if it
+// is that one or none published.
 std::pair<int, std::optional<JoinRecord>> PmixBootstrap::find_reporter() {
-  auto const requests = client_.get(first_ranks(std::min(rank(), max_reporters)));
+  auto reporters = possible_reporters(size_);
+  if (may_report())
+    reporters.erase(std::lower_bound(reporters.begin(), reporters.end(), rank()), reporters.end());
+  auto const requests = client_.get(reporters);
   auto const index = requests->wait_for_first(Deadline(report_grace));
   if (!index) return {rank(), std::nullopt};
-  return {static_cast<int>(*index), decode_record(*requests->snapshot()[*index])};
+  return {reporters[*index], decode_record(*requests->snapshot()[*index])};
 }
 
 // The lowest rank of each host that published its record sends the process report.
@@ -134,7 +152,7 @@ void PmixBootstrap::throw_missing_ranks(const JoinRecord& mine, const Deadline& 
 void PmixBootstrap::publish(const JoinRecord& mine) {
   auto published = mine;
   if (!mine.key.empty()) published.key = seal_->seal(mine.key);
-  if (rank() < max_reporters && mine.error.empty()) {
+  if (may_report() && mine.error.empty()) {
     report_server_.emplace(rank(), size_);
     published.report_port = report_server_->port();
     published.report_key = seal_->seal(report_server_->key());

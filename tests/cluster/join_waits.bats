@@ -37,6 +37,14 @@ job_lines() { grep -E '^joining_ranks: ' <<<"$output"; }
   [[ "$(job_lines)" == *"1 of 2 ranks missing after 2 s: rank 1 (host n1) sent no hello"* ]]
 }
 
+@test "when all ranks of the first host are missing, one rank of the other reports them" {
+  needs_pmix
+  # shellcheck disable=SC2016 # the inner shell expands it
+  run lab exec srun -N2 -n18 --overcommit --mpi=pmix --kill-on-bad-exit=0 bash -c '[ "$SLURM_NODEID" = 1 ] || exec sleep 6; '"$(program)"
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" == "joining_ranks: join: 9 of 18 ranks missing after 2 s: "*"rank 0 (host n0)"* ]]
+}
+
 @test "when munged on one node does not answer, a rank of that node reports it" {
   # A munged that only the rank on n1 sees: slurmd needs the node's own.
   # shellcheck disable=SC2016 # the inner shell expands it
