@@ -271,8 +271,10 @@ void add_pipeline_options(CLI::App& app, Options& o) {
              "With --pipeline-schedule=interleaved-1f1b: stages on each rank")
       ->check(integer(1, 1024));
   add_option(app, "--balance", o.balance,
-             "With pipeline: what the stages get equal shares of, as far as whole layers can be")
-      ->check(CLI::IsMember({"flops", "parameters", "memory"}));
+             "With pipeline: what the stages get equal shares of, as far as whole layers can be; time is "
+             "measured on "
+             "each rank at the start")
+      ->check(CLI::IsMember({"flops", "parameters", "memory", "time"}));
 }
 
 void add_strategy_options(CLI::App& app, Options& o) {

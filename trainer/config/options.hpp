@@ -74,7 +74,7 @@ struct Options {
   int micro_batches = 0;                   ///< 0: four for each rank of a pipeline
   std::string pipeline_schedule = "1f1b";  ///< see --pipeline-schedule
   int virtual_stages = 1;
-  std::string balance = "flops";  ///< or "parameters", "memory"
+  std::string balance = "flops";  ///< or "parameters", "memory", "time"
   std::string elastic = "0";      ///< an ElasticRange
 
   std::string output = "muster-run";

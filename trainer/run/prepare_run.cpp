@@ -20,6 +20,7 @@
 #include "models/named_network.hpp"
 #include "report/format_bytes.hpp"
 #include "run/check_memory.hpp"
+#include "run/measure_pipeline.hpp"
 #include "run/membership_change.hpp"
 #include "run/open_gpu.hpp"
 #include "strategies/make_strategy.hpp"
@@ -58,9 +59,14 @@ pipeline::Settings pipeline_settings(const Options& options) {
   static const std::map<std::string, pipeline::Balance> balances{
       {"flops", pipeline::Balance::flops},
       {"parameters", pipeline::Balance::parameters},
-      {"memory", pipeline::Balance::memory}};
-  return {*pipeline::parse_schedule_kind(options.pipeline_schedule), options.stages, options.micro_batches,
-          options.virtual_stages, balances.at(options.balance)};
+      {"memory", pipeline::Balance::memory},
+      {"time", pipeline::Balance::time}};
+  return {*pipeline::parse_schedule_kind(options.pipeline_schedule),
+          options.stages,
+          options.micro_batches,
+          options.virtual_stages,
+          balances.at(options.balance),
+          {}};
 }
 
 /// True on a rank without a GPU that serves those that compute on GPUs.
@@ -302,7 +308,7 @@ RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks,
                      CollectiveErrors& errors) {
   RunParts parts;
   check_elastic(options, job, errors);
-  const StrategySettings settings = strategy_settings(options, job);
+  StrategySettings settings = strategy_settings(options, job);
   compute::cuda::OpenedGpu gpu = open_gpu(models::is_image_network(options.model_name), job, errors);
   std::unique_ptr<weights::WeightSource> weights;
   errors.run_on_all([&] {
@@ -312,7 +318,9 @@ RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks,
   errors.run_on_all([&] { check_strategy(settings, *parts.workload, ranks.size()); });
   errors.run_on_rank0([&] { output.open(); });
   check_same_on_all_ranks(options, *parts.workload, errors);
-  const FreeMemory free = check_memory(options, *parts.workload, settings, job, ranks.size(), gpu, errors);
+  FreeMemory free = check_memory(options, *parts.workload, settings, job, ranks.size(), gpu, errors);
+  if (measure_pipeline(options, job, *parts.workload, gpu.compute.get(), settings, errors))
+    free = check_memory(options, *parts.workload, settings, job, ranks.size(), gpu, errors);
   std::function<double()> measure;
   errors.run_on_all([&] {
     measure = build_strategy(options, job, ranks, parts, settings, std::move(gpu));

@@ -60,6 +60,12 @@ std::uint64_t moment_bytes(const Replica::Settings& training, std::size_t elemen
          moment_part(training, elements, replica, replicas).count() * sizeof(float);
 }
 
+double seconds_of(const Settings& settings, const Workload& workload, const Plan& plan, int stage,
+                  const models::LayerRange& layers) {
+  const auto rank = static_cast<std::size_t>(plan.shape.rank_of(stage));
+  return stage_seconds(settings.layer_times[rank], layers, workload.layers());
+}
+
 StageCost cost_by(const Settings& settings, const Replica::Settings& training, const Workload& workload,
                   const Plan& plan) {
   if (settings.balance == Balance::flops)
@@ -67,6 +73,11 @@ StageCost cost_by(const Settings& settings, const Replica::Settings& training, c
   if (settings.balance == Balance::parameters) {
     return [&](int, const models::LayerRange& layers) {
       return static_cast<double>(workload.stage_table(layers).table.parameter_count);
+    };
+  }
+  if (settings.balance == Balance::time && !settings.layer_times.empty()) {
+    return [&](int stage, const models::LayerRange& layers) {
+      return seconds_of(settings, workload, plan, stage, layers);
     };
   }
   return [&](int stage, const models::LayerRange& layers) {
@@ -120,6 +131,11 @@ Plan make_plan(const Settings& settings, const Replica::Settings& training, cons
   plan.stages =
       divide_layers(workload.layers(), plan.shape.stages(), cost_by(settings, training, workload, plan));
   return plan;
+}
+
+MeasuredLayers layers_to_measure(const Plan& plan, const Replica::Settings& training) {
+  const bool is_last = plan.rank == plan.shape.rank_of(plan.shape.stages() - 1);
+  return {plan.rank == 0, is_last, plan.max_samples, training.seed};
 }
 
 void check_plan(const Settings& settings, const Replica::Settings& training, const Workload& workload,
@@ -203,8 +219,9 @@ std::string describe_plan(const Settings& settings, const Replica::Settings& tra
       fmt::format("pipeline: {} of {} ranks, {}, {} micro-batches; idle share of equal stages {:.1f}%\n",
                   plural(plan.replicas, "pipeline"), plan.shape.ranks, to_string(plan.shape.kind),
                   plan.shape.micro_batches, 100 * idle_share_formula(plan.shape));
-  text += fmt::format("{:>7} {:>9} {:>9} {:>12} {:>7} {:>14} {:>12}\n", "stage", "ranks", "layers",
-                      "parameters", "FLOPs", "in flight", "activations");
+  const bool has_times = !settings.layer_times.empty();
+  text += fmt::format("{:>7} {:>9} {:>9} {:>12} {:>7}{} {:>14} {:>12}\n", "stage", "ranks", "layers",
+                      "parameters", "FLOPs", has_times ? "      measured" : "", "in flight", "activations");
   for (int stage = 0; stage < plan.shape.stages(); ++stage) {
     const auto& layers = plan.stages[static_cast<std::size_t>(stage)];
     const Plan own = make_plan(settings, training, workload, plan.world_rank(stage, 0), ranks);
@@ -213,14 +230,16 @@ std::string describe_plan(const Settings& settings, const Replica::Settings& tra
     for (const MemorySegment& segment : workload.stage_memory(of, training.real_bytes))
       activations += segment.is_activation ? segment.bytes : 0;
     const int first = plan.world_rank(stage, 0), last = plan.world_rank(stage, plan.replicas - 1);
-    text += fmt::format("{:>7} {:>9} {:>9} {:>12} {:>6.1f}% {:>14} {:>8.1f} MiB\n", stage,
-                        first == last ? std::to_string(first) : fmt::format("{}-{}", first, last),
-                        layers.count() == 1 ? std::to_string(layers.first)
-                                            : fmt::format("{}-{}", layers.first, layers.last - 1),
-                        workload.stage_table(layers).table.parameter_count,
-                        100 * workload.stage_flops(layers) / all_flops,
-                        fmt::format("{} of {}", of.slots, own.shape.micro_batches),
-                        static_cast<double>(activations) / (1 << 20));
+    text += fmt::format(
+        "{:>7} {:>9} {:>9} {:>12} {:>6.1f}%{} {:>14} {:>8.1f} MiB\n", stage,
+        first == last ? std::to_string(first) : fmt::format("{}-{}", first, last),
+        layers.count() == 1 ? std::to_string(layers.first)
+                            : fmt::format("{}-{}", layers.first, layers.last - 1),
+        workload.stage_table(layers).table.parameter_count, 100 * workload.stage_flops(layers) / all_flops,
+        has_times ? fmt::format(" {:>10.2f} ms", 1e3 * seconds_of(settings, workload, plan, stage, layers))
+                  : "",
+        fmt::format("{} of {}", of.slots, own.shape.micro_batches),
+        static_cast<double>(activations) / (1 << 20));
   }
   return text;
 }

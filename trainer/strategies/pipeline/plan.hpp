@@ -8,6 +8,7 @@
 #include "models/memory_segment.hpp"
 #include "muster/sampler.hpp"
 #include "strategies/data_parallel/replica.hpp"
+#include "strategies/pipeline/layer_times.hpp"
 #include "strategies/pipeline/schedule.hpp"
 #include "training/stage_model.hpp"
 #include "training/workload.hpp"
@@ -15,7 +16,7 @@
 namespace muster::pipeline {
 
 /// What the layers are divided by: so that no stage has more than needed of it.
-enum class Balance { flops, parameters, memory };
+enum class Balance { flops, parameters, memory, time };
 
 struct Settings {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
@@ -23,6 +24,9 @@ struct Settings {
   int micro_batches = 0;   ///< of a pipeline in a step; 0: four for each rank, if there are enough samples
   int virtual_stages = 1;  ///< on each rank
   Balance balance = Balance::flops;
+  /// Of each rank of a pipeline, for Balance::time. Until they are measured it divides by memory, which is
+  /// the division that fits if any does.
+  std::vector<LayerTimes> layer_times{};
 };
 
 /// What one rank does in a step. The ranks are `replicas` pipelines: rank = place in the pipeline * replicas
@@ -62,6 +66,9 @@ Share moment_part(const Replica::Settings& training, std::size_t elements, int r
 /// @throws muster::Error(ErrorCode::usage)
 void check_plan(const Settings& settings, const Replica::Settings& training, const Workload& workload,
                 int ranks);
+
+/// What `rank` measures before the layers can be divided by time.
+MeasuredLayers layers_to_measure(const Plan& plan, const Replica::Settings& training);
 
 /// The memory that `rank` of `ranks` allocates for training.
 MemorySegments estimate_memory(const Settings& settings, const Replica::Settings& training,

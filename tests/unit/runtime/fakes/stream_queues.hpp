@@ -6,10 +6,12 @@
 //   FAKE_CUDA_SEED=N      in a random order that N decides: each stream has a random speed, which changes;
 //                         each call that enqueues does some work, and a host that waits does work of all
 //                         streams until its own is done
-// With several ranks the order depends on when they meet, too, so a seed does not repeat it exactly.
-// So with some seeds a program gives a wrong result if it lacks an event or a wait. The streams that a
-// program creates are non-blocking, so nothing orders them and the default stream. Ranks may be threads: each
-// thread has a default stream of its own. Thread-safe.
+// A GPU also works while its host waits for another rank without CUDA, which may need this work. So a rank
+// that is a process of its own does work when its host has not called for a while. With several ranks the
+// order depends on when they meet, too, so a seed does not repeat it exactly. So with some seeds a program
+// gives a wrong result if it lacks an event or a wait. The streams that a program creates are non-blocking,
+// so nothing orders them and the default stream. Ranks may be threads: each thread has a default stream of
+// its own. Thread-safe.
 #pragma once
 
 #include <functional>

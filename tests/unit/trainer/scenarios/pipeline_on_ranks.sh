@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # pipeline_on_ranks.sh MPIRUN MUSTER_TRAIN: runs of --strategy=pipeline on several ranks. With --deterministic it writes the bits of
-# data parallelism, and each goes on from the other's checkpoint. What ranks, layers and micro-batches do not allow is refused in
+# data parallelism, and each goes on from the other's checkpoint, however the layers are divided. What ranks, layers and micro-batches do not allow is refused in
 # one line. A lost rank ends the others with one line.
 set -eu
 mpirun=$1 train=$2
@@ -34,6 +34,17 @@ grep -q '^ *1 *1 *3 .* 2 of 8 ' "$folder/log" || fail "no line about the second 
   fail "the report does not draw 8 passes of each of three kinds on each rank"
 cmp "$folder/whole/$last" "$folder/zero-bubble/$last" || fail "zb-h1 has other bits than data parallelism"
 cmp "$folder/whole/$last" "$folder/parts/$last" || fail "a pipeline has other bits than data parallelism"
+
+# Layers that are divided by measured time.
+for ranks in 2 3; do
+  run $ranks --deterministic --strategy pipeline --balance time --steps 3 --output "$folder/timed-$ranks" > "$folder/log"
+  grep -q '^ *stage *ranks *layers *parameters *FLOPs *measured *in flight' "$folder/log" || fail "no table of the measured stages"
+  [ "$(grep -c '^ *[0-2] *[0-2] *[0-3]\(-[0-3]\)\{0,1\} .*%  *[0-9.]*[1-9][0-9.]* ms .* of 8 ' "$folder/log")" -eq "$ranks" ] ||
+    fail "not $ranks measured stages: $(cat "$folder/log")"
+  run $ranks --deterministic --strategy pipeline --balance time --steps 6 --output "$folder/timed-$ranks" > "$folder/log"
+  grep -q 'resuming .*step-00000003' "$folder/log" || fail "the pipeline of $ranks measured stages did not go on from step 3"
+  cmp "$folder/whole/$last" "$folder/timed-$ranks/$last" || fail "$ranks measured stages have other bits than data parallelism"
+done
 
 # refused RANKS TEXT OPTIONS…: one line, and exit code 64.
 refused() {

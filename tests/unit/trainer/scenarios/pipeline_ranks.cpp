@@ -198,6 +198,15 @@ void test_flags(const Communicator& world, const Workload& workload) {
           "rank 0 draws the step");
 }
 
+/// All ranks get the times of each place, of its slowest rank.
+void test_gathered_times(Communicator world) {
+  const double rank = world.rank();
+  const bool is_first = world.rank() < 2, is_last = world.rank() >= 6;
+  const pipeline::LayerTimes own{is_first ? 10 + rank : 0, 7 - rank, is_last ? 20 - rank : 0};
+  const std::vector<pipeline::LayerTimes> expected{{11, 7, 0}, {0, 5, 0}, {0, 3, 0}, {0, 1, 14}};
+  require(gather_layer_times(own, 2, world) == expected, world, "the slowest rank of a place counts");
+}
+
 }  // namespace
 
 int main() {
@@ -227,6 +236,7 @@ int main() {
   test_models<bfloat16>(world, *gpt, {ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble_h1});
   test_rounding(world, *gpt);
   test_flags(world, *gpt);
+  test_gathered_times(world);
   job.leave();
   return failures == 0 ? 0 : 1;
 }

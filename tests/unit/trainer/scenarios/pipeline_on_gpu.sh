@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# pipeline_on_gpu.sh MUSTER-TRAIN: pipelines of several ranks on the fakes of CUDA, NCCL and cuBLASLt that the environment names,
+# whose work is done as late as possible or in a random order. All end with the bytes and validation losses of one rank.
+set -euo pipefail
+train=$1
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=tests/unit/trainer/scenarios/text_and_failures.sh
+. "$here/text_and_failures.sh"
+write_text 25
+
+# run NAME RANKS OPTION...
+run() {
+  local name=$1 ranks=$2
+  shift 2
+  mkdir "$folder/exchange-$name"
+  FAKE_NCCL_FOLDER=$folder/exchange-$name ON_RANKS_TIMEOUT=250 "$here/../../../gpu/on_ranks" "$ranks" "$here/../../../gpu/as_own_host" \
+    "$train" --device=cuda --data="$folder/text" --layers=4 --heads=1 --width=64 --context=8 --batch=4 --warmup=1 --steps=2 --deterministic --chunk=1 \
+    --validation-fraction=0.1 --eval-every=1 --no-mfu --no-tensorboard --output="$folder/$name" "$@" > "$folder/$name.log" 2>&1 ||
+    fail "$name: $(tail -n 5 "$folder/$name.log")"
+  grep -o 'validation loss [0-9.]*' "$folder/$name.log" > "$folder/$name.losses"
+  [ "$(wc -l < "$folder/$name.losses")" -eq 2 ] || fail "$name did not validate twice"
+}
+tensors=checkpoints/step-00000002/tensors.safetensors
+
+run whole 1
+# same NAME RANKS OPTION...
+same() {
+  run "$@" --strategy=pipeline
+  cmp "$folder/whole/$tensors" "$folder/$1/$tensors" || fail "$1 ends with other bytes than one rank"
+  cmp "$folder/whole.losses" "$folder/$1.losses" || fail "$1 has other validation losses than one rank"
+}
+FAKE_CUDA=late same late-1f1b 2
+FAKE_CUDA=late same late-gpipe 3 --pipeline-schedule=gpipe --balance=time
+grep -q '^ *2 *2 .*[1-9].* ms ' "$folder/late-gpipe.log" || fail "no line about the third measured stage"
+FAKE_CUDA=late same late-pipelines 4 --stages=2
+FAKE_CUDA_SEED=1 same seed-interleaved 2 --pipeline-schedule=interleaved-1f1b --virtual-stages=2
+FAKE_CUDA_SEED=2 same seed-1f1b 2 --balance=time
