@@ -166,8 +166,29 @@ void Client::add_sums(std::span<const double> sums) {
   call(AddSums{0, {sums.begin(), sums.end()}}, "a request was");
 }
 
+// A read that had to wait would take no time from the pull, and one that was too old would be for nothing.
+void Client::prefetch(std::uint64_t clock) {
+  drop_prefetched();
+  prefetched_clocks_ = layout_.clocks_before(clock);
+  if (layout_.is_synchronous() || prefetched_clocks_ > completed_) return;
+  prefetched_.resize(layout_.size());
+  prefetch_ = begin_read(0, prefetched_, prefetched_clocks_, layout_.is_bfloat16());
+}
+
+// Its replies that are still to come are not written.
+void Client::drop_prefetched() {
+  if (!prefetch_) return;
+  std::lock_guard const lock(mutex_);
+  std::exchange(prefetch_, {})->abandoned = true;
+}
+
 void Client::pull(std::uint64_t clock, std::span<float> parameters) {
   auto const before = layout_.clocks_before(clock);
+  if (prefetch_ && before <= prefetched_clocks_ && parameters.size() == layout_.size()) {
+    wait(std::exchange(prefetch_, {}), "a pull was", with_grace(layout_.options().deadline));
+    std::copy(prefetched_.begin(), prefetched_.end(), parameters.begin());
+    return;
+  }
   // The reads wait on each server, but only server 0 can say who is missing.
   if (before > completed_ && !wait_for(before - 1))
     throw Error(
@@ -189,6 +210,11 @@ void Client::for_each_part(std::size_t offset, std::size_t count,
 }
 
 void Client::read(std::size_t array, std::span<float> values, std::uint64_t clocks, bool is_bfloat16) {
+  wait(begin_read(array, values, clocks, is_bfloat16), "a pull was", with_grace(layout_.options().deadline));
+}
+
+std::shared_ptr<Client::Batch> Client::begin_read(std::size_t array, std::span<float> values,
+                                                  std::uint64_t clocks, bool is_bfloat16) {
   if (values.size() != layout_.size())
     throw Error(ErrorCode::usage,
                 fmt::format("parameter server: {} values for {} parameters", values.size(), layout_.size()));
@@ -199,10 +225,11 @@ void Client::read(std::size_t array, std::span<float> values, std::uint64_t cloc
       decode_values(reply.payload, is_bfloat16, part);
     });
   });
-  wait(batch, "a pull was", with_grace(layout_.options().deadline));
+  return batch;
 }
 
 void Client::write(std::size_t array, std::span<const float> values) {
+  drop_prefetched();
   if (values.size() != layout_.size())
     throw Error(ErrorCode::usage,
                 fmt::format("parameter server: {} values for {} parameters", values.size(), layout_.size()));

@@ -42,6 +42,7 @@ class Client {
 
   const Layout& layout() const { return layout_; }
   std::optional<ParameterTask> take(std::uint64_t last);
+  void prefetch(std::uint64_t clock);
   void pull(std::uint64_t clock, std::span<float> parameters);
   void push_part(const ParameterTask& task, std::size_t offset, std::span<const float> gradient);
   void end_push(const ParameterTask& task, std::span<const double> arguments, std::span<const double> sums);
@@ -71,6 +72,9 @@ class Client {
   void check_lost(Clock::time_point& found);
   void for_each_part(std::size_t offset, std::size_t count,
                      const std::function<void(int server, std::size_t at, std::size_t count)>& call) const;
+  std::shared_ptr<Batch> begin_read(std::size_t array, std::span<float> values, std::uint64_t clocks,
+                                    bool is_bfloat16);
+  void drop_prefetched();
   void begin_push(const ParameterTask& task);
   void on_lost(int server, const std::string& reason);
   std::string describe_unanswered(const std::string& what, std::chrono::milliseconds wait) const;
@@ -82,6 +86,9 @@ class Client {
   std::atomic<std::uint64_t> completed_{0};
   std::optional<ParameterTask> pushing_;
   std::shared_ptr<Batch> push_;
+  std::shared_ptr<Batch> prefetch_;
+  std::vector<float> prefetched_;        // guarded by mutex_ while prefetch_ is not done
+  std::uint64_t prefetched_clocks_ = 0;  // that were complete
   std::mutex mutex_;
   Condition changed_;
   std::string lost_;                  // why a connection ended

@@ -118,6 +118,7 @@ std::uint64_t ParameterClient::tasks_per_clock() const noexcept {
 }
 
 std::optional<ParameterTask> ParameterClient::take(std::uint64_t last) { return state_->client->take(last); }
+void ParameterClient::prefetch(std::uint64_t clock) { state_->client->prefetch(clock); }
 void ParameterClient::pull(std::uint64_t clock, std::span<float> parameters) {
   state_->client->pull(clock, parameters);
 }

@@ -12,6 +12,7 @@
 #include "compute/cuda/autotune_results.hpp"
 #include "encrypted_frames.hpp"
 #include "frames.hpp"
+#include "parameter_server/messages.hpp"
 #include "pictures/jpeg_writer.hpp"
 #include "pictures/png_writer.hpp"
 #include "placement/report/report.hpp"
@@ -140,6 +141,44 @@ void seed_ranks() {
   seed("fuzz_join_record", "hello", make_join_record(1));
 }
 
+void seed_parameter_servers() {
+  using namespace parameter_server;
+  std::chrono::milliseconds const wait{10};
+  // A server's slice has 32 elements.
+  PushPart const part{1, 0, 0, 0, false, Blob(128)};
+  PushPart const rounded{1, 0, 1, 0, true, Blob(64)};
+  std::vector<std::pair<int, json>> const tasks{{0, encode(part)},
+                                                {0, encode(PushEnd{2, 0, 0, {0.5}})},
+                                                {0, encode(TaskDone{3, 0, 0, {1, 2}})},
+                                                {1, encode(rounded)},
+                                                {1, encode(PushEnd{2, 0, 1, {0.5, 1}})},
+                                                {1, encode(TaskDone{3, 0, 1, {1}})},
+                                                {1, encode(WaitFor{4, 1, wait})},
+                                                {0, encode(Read{4, 0, 1, 8, 16, true})}};
+  for (int const choice : {0, 1, 2, 3}) {
+    auto messages = tasks;
+    if (choice / 2 == 1)
+      messages.insert(messages.begin(), {{0, encode(Take{5, 0})}, {1, encode(Take{5, 0})}});
+    seed("fuzz_parameter_server", "tasks" + std::to_string(choice), framed(choice, messages));
+  }
+  seed("fuzz_parameter_server", "others",
+       framed(2, {{0, encode(Write{1, 0, 4, Blob(16)})},
+                  {0, encode(AddSums{2, {1}})},
+                  {1, encode(WaitFor{3, 2, wait})},
+                  {0, encode(Leave{4})}}));
+  Reply values{2};
+  values.payload.resize(16);
+  Reply bfloat16_values{3};
+  bfloat16_values.payload.resize(8);
+  Reply failed{3};
+  failed.error = "x";
+  seed(
+      "fuzz_parameter_client", "values",
+      framed(-1,
+             {{0, encode(Reply{1, true, 2, 3, 4, {1}})}, {0, encode(values)}, {0, encode(bfloat16_values)}}));
+  seed("fuzz_parameter_client", "failed", framed(-1, {{0, encode(failed)}, {0, encode(values)}}));
+}
+
 Bytes key_frame(const json& content) {
   Bytes const sealed = write_cbor(content);
   Bytes frame{'m', 'u', 's', 't', 'k', 'e', 'y', 1, static_cast<std::uint8_t>(sealed.size()), 0, 0, 0};
@@ -256,7 +295,7 @@ void seed_pictures() {
   kind("cmyk", pictures::write_jpeg(picture, {.cmyk = true}), 0);
   kind("turned", pictures::write_jpeg(picture, {.orientation = 6}), 3);
   kind("png", pictures::write_png(picture), 0);
-  seed("fuzz_picture_list", "plain", std::string("\0a/1.jpg 0\nmy dog.png 12\n", 27));
+  seed("fuzz_picture_list", "plain", std::string("\0a/1.jpg 0\nmy dog.png 12\n", 25));
   seed("fuzz_picture_list", "columns",
        std::string("\3image_id class_id super_class_id path\n1 1 1 bicycle/1.JPG\n2 7 12 a b.JPG\n"));
   seed("fuzz_picture_shard", "ustar",
@@ -375,6 +414,7 @@ int main(int argc, char** argv) {
   folder = argv[1];
   seed_coordinator();
   seed_ranks();
+  seed_parameter_servers();
   seed_strangers();
   seed_texts();
   seed_plugin();

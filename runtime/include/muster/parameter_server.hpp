@@ -120,6 +120,10 @@ class MUSTER_EXPORT ParameterClient {
   /// must have returned totals for the clocks that it waits for, since their tasks may have to be taken
   /// again.
   void pull(std::uint64_t clock, std::span<float> parameters);
+  /// Starts to read the parameters while the program computes: the next pull() at `clock` or before takes
+  /// them. They are within the staleness, but need not have this worker's push after this call. Does nothing
+  /// in synchronous mode, and where pull(clock) would wait now.
+  void prefetch(std::uint64_t clock);
 
   /// Starts to send a gradient and returns; the memory is free then. First it waits until the previous push
   /// has been applied. `arguments` go to the update function. `sums` are added over the tasks of a clock, see

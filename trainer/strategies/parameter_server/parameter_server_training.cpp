@@ -116,6 +116,9 @@ MemorySegments ParameterServerTraining::estimate_memory(const Workload& workload
   if (rank >= settings.servers) {
     MemorySegments model = workload.memory(task_samples(training, 0, tasks).count(), Replica::extra_scalars,
                                            training.real_bytes);
+    if (settings.staleness != 0)
+      model.push_back(
+          {"parameters for the next task", table.arena_size * sizeof(float), false, false, offloads});
     if (!offloads) return model;
     model = estimate_offloaded_model(workload, model);
     model.push_back({"parameters on the host", table.arena_size * sizeof(float), false, false, true});
@@ -239,6 +242,7 @@ void ParameterServerTraining::pull(const ParameterTask& task, StepResult& result
   client_->pull(task.clock, model_->tensors().parameters());
   use_parameters();
   pulled_ = task.clock;
+  client_->prefetch(task.clock + 1);  // for the next task, while this one computes
   result.exposed += elapsed_seconds(from);
 }
 

@@ -156,6 +156,34 @@ TEST_CASE("values can be sent as bfloat16") {
   CHECK(read == Values{1, 1.001f, 2});
 }
 
+TEST_CASE("parameters that are read ahead are taken by a pull for which they are new enough") {
+  auto const staleness = GENERATE(std::optional<std::uint64_t>(0), std::optional<std::uint64_t>(1),
+                                  std::optional<std::uint64_t>());
+  ServerFixture fixture(4, options(2, staleness), 3);
+  auto const client = fixture.connect(2);
+  auto const push = [&](std::uint64_t clock) {
+    client->push_part({clock, 0}, 0, Values(4, 1));
+    client->end_push({clock, 0}, {}, {});
+    client->flush();
+  };
+  auto const pull = [&](std::uint64_t clock) {
+    Values pulled(4, -1);
+    client->pull(clock, pulled);
+    return pulled;
+  };
+  // A server answers a connection's requests in order, so that what is read ahead lacks the push after it.
+  client->prefetch(1);
+  push(0);
+  CHECK(pull(1) == Values(4, staleness == 0 ? 1 : 0));
+  CHECK(pull(1) == Values(4, 1));
+  client->prefetch(2);
+  push(1);
+  CHECK(pull(staleness == 0 ? 2 : 3) == Values(4, staleness.has_value() ? 2 : 1));
+  client->prefetch(3);
+  client->write(0, Values(4, 7));
+  CHECK(pull(2) == Values(4, 7));
+}
+
 TEST_CASE("a lost worker's task goes to another one") {
   auto const staleness = GENERATE(std::optional<std::uint64_t>(0), std::optional<std::uint64_t>());
   ServerFixture fixture(4, options(2, staleness, true, 2), 4);

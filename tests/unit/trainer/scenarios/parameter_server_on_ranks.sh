@@ -1,21 +1,28 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# parameter_server_on_ranks.sh ON_RANKS MUSTER_TRAIN: runs of --strategy=parameter-server on several ranks. A signal to one rank ends
-# all of them after the same step. A lost worker is named in one line, and the others end with the bits of a run that lost nobody. A
-# lost server ends the job with one line, and the run goes on from the newest checkpoint, by another strategy, too.
+# parameter_server_on_ranks.sh ON_RANKS MUSTER_TRAIN [DEVICE]: runs of --strategy=parameter-server on several ranks. A lost worker is
+# named in one line, and the others end with the bits of a run that lost nobody; on DEVICE cuda (default cpu) nothing else is tested.
+# A signal to one rank ends all of them after the same step. A lost server ends the job with one line, and the run goes on from the
+# newest checkpoint, by another strategy, too.
 set -eu
-on_ranks=$1 train=$2
+on_ranks=$1 train=$2 device=${3:-cpu}
 # shellcheck source=tests/unit/trainer/scenarios/text_and_failures.sh
 . "$(dirname "$0")/text_and_failures.sh"
 write_text 200
 
+as_own_host=$(dirname "$on_ranks")/as_own_host
+size="--heads 2 --width 16 --context 12 --batch 8 --threads 1" chunk=2 every=20 steps=300
+# The fake GPU is slow.
+if [ "$device" = cuda ]; then size="--heads 1 --width 64 --context 8 --batch 4" chunk=1 every=2 steps=8; fi
+
 run() {  # run RANKS OPTIONS…
   ranks=$1
   shift
-  ON_RANKS_TIMEOUT=200 "$on_ranks" "$ranks" "$train" --data "$folder/text" --layers 1 --heads 2 --width 16 --context 12 --batch 8 \
-    --warmup 2 --schedule constant --threads 1 --device cpu --no-mfu --no-tensorboard --eval-every 0 --keep 100 "$@"
+  # shellcheck disable=SC2086 # several options
+  FAKE_NCCL_FOLDER=$(mktemp -d -p "$folder") ON_RANKS_TIMEOUT=200 "$on_ranks" "$ranks" "$as_own_host" "$train" --data "$folder/text" \
+    --layers 1 $size --warmup 2 --schedule constant --device "$device" --no-mfu --no-tensorboard --eval-every 0 --keep 100 "$@"
 }
-served="--strategy parameter-server --checkpoint-every 20"
+served="--strategy parameter-server --checkpoint-every $every"
 
 # start NAME RANKS OPTIONS…: in the background, its process id in $started; returns when it has a checkpoint.
 start() {
@@ -24,7 +31,7 @@ start() {
   run "$@" --output "$folder/$name" > "$folder/$name.log" 2>&1 &
   started=$!
   i=0
-  until [ -d "$folder/$name/checkpoints/step-00000020" ] || [ $i -eq 1500 ]; do
+  until [ -d "$folder/$name/checkpoints/step-$(printf %08d "$every")" ] || [ $i -eq 1500 ]; do
     sleep 0.1
     i=$((i + 1))
   done
@@ -35,6 +42,30 @@ rank() {
     if tr '\0' '\n' < "/proc/$pid/environ" | grep -qx "RANK=$2"; then echo "$pid"; fi
   done
 }
+
+# A lost worker.
+if [ "$device" = cpu ]; then
+  run 1 --steps $steps --deterministic --chunk $chunk --checkpoint-every 0 --output "$folder/alone" > "$folder/alone.log"
+else
+  # shellcheck disable=SC2086 # several options
+  run 2 $served --servers 1 --steps $steps --deterministic --chunk $chunk --output "$folder/alone" > "$folder/alone.log" || {
+    code=$?
+    cat "$folder/alone.log" >&2
+    exit $code
+  }
+fi
+# shellcheck disable=SC2086 # several options
+start worker 4 $served --servers 1 --steps $steps --deterministic --chunk $chunk
+kill -9 "$(rank worker 2)"
+code=0
+wait $started || code=$?
+[ $code -eq 137 ] || fail "ranks without one worker ended with $code: $(cat "$folder/worker.log")"
+[ "$(grep -c 'rank 2 (host .*), pid [0-9]*, was killed by signal 9 (Killed), .*: the job goes on without rank 2' "$folder/worker.log")" -eq 1 ] ||
+  fail "not one line about a lost worker: $(cat "$folder/worker.log")"
+grep -q '"state":"finished"' "$folder/worker/status.json" || fail "the others did not finish"
+last=checkpoints/step-$(printf %08d $steps)/tensors.safetensors
+cmp "$folder/alone/$last" "$folder/worker/$last" || fail "a run that lost a worker has other bits"
+[ "$device" = cpu ] || exit 0
 
 # A signal to one rank ends all ranks after the same step, although they have begun different ones.
 for who in 0 3; do
@@ -47,20 +78,6 @@ for who in 0 3; do
   grep -q 'stopped by signal 12 after step' "$folder/signal$who.log" || fail "no line about a signal to rank $who"
   [ "$(grep 'parameters identical on' "$folder/signal$who.log" | tail -n 1 | grep -c 'on 4 ranks')" -eq 1 ] || fail "no checkpoint after a signal to rank $who"
 done
-
-# A lost worker.
-run 1 --steps 300 --deterministic --chunk 2 --checkpoint-every 0 --output "$folder/alone" > "$folder/alone.log"
-# shellcheck disable=SC2086 # several options
-start worker 4 $served --servers 1 --steps 300 --deterministic --chunk 2
-kill -9 "$(rank worker 2)"
-code=0
-wait $started || code=$?
-[ $code -eq 137 ] || fail "ranks without one worker ended with $code: $(cat "$folder/worker.log")"
-[ "$(grep -c 'rank 2 (host .*), pid [0-9]*, was killed by signal 9 (Killed), .*: the job goes on without rank 2' "$folder/worker.log")" -eq 1 ] ||
-  fail "not one line about a lost worker: $(cat "$folder/worker.log")"
-grep -q '"state":"finished"' "$folder/worker/status.json" || fail "the others did not finish"
-last=checkpoints/step-00000300/tensors.safetensors
-cmp "$folder/alone/$last" "$folder/worker/$last" || fail "a run that lost a worker has other bits"
 
 # A lost server.
 # shellcheck disable=SC2086
