@@ -34,6 +34,8 @@ class ModelTensors {
   const TensorTable& table() const noexcept { return table_; }
   std::span<Real> parameters() noexcept { return parameters_.span(); }
   std::span<Real> gradients() noexcept { return gradients_.span().last(table_.arena_size); }
+  /// extra_and_gradients() as one.
+  std::span<Real> reduced() noexcept { return gradients_.span(); }
   /// Adjacent in memory: the extra elements, then each tensor's gradient in the table's order, with the gap
   /// after it.
   std::vector<std::span<Real>> extra_and_gradients() noexcept;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,11 +24,19 @@ ActiveRanks::ActiveRanks(const Options& options, Job& job)
       host_(restrict(job.host_world())) {}
 
 int ActiveRanks::host_count() const {
-  std::set<std::pair<std::string, std::string>> hosts;
+  const std::vector<int> all = hosts();
+  return *std::max_element(all.begin(), all.end()) + 1;
+}
+
+std::vector<int> ActiveRanks::hosts() const {
+  std::map<std::pair<std::string, std::string>, int> numbers;
+  std::vector<int> hosts;
   for (const Hello& hello : job_->roster()) {
-    if (hello.rank < size_) hosts.emplace(hello.host, hello.boot_id);
+    if (hello.rank >= size_) break;
+    const auto next = static_cast<int>(numbers.size());
+    hosts.push_back(numbers.try_emplace({hello.host, hello.boot_id}, next).first->second);
   }
-  return static_cast<int>(hosts.size());
+  return hosts;
 }
 
 std::vector<Hello> ActiveRanks::spares() const {

@@ -18,6 +18,8 @@ class ActiveRanks {
   int size() const noexcept { return size_; }
   bool has_spares() const noexcept { return size_ < job_->size(); }
   bool is_spare() const noexcept { return job_->rank() >= size_; }
+  /// The number of each active rank's host, from 0 in the order of ranks.
+  std::vector<int> hosts() const;
   int host_count() const;
   std::vector<Hello> spares() const;
   /// On a spare: waits until the active ranks have ended, and returns the code of release_spares().

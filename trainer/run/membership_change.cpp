@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "text/plural.hpp"
+
 namespace muster {
 namespace {
 
@@ -22,6 +24,15 @@ std::string describe_ranks(const std::vector<Hello>& ranks) {
   std::vector<std::string> names;
   for (const Hello& rank : ranks) names.push_back(fmt::format("rank {} (host {})", rank.rank, rank.host));
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string describe_going_on(int ranks) {
+  return fmt::format("{} {} on", plural(ranks, "rank"), ranks == 1 ? "goes" : "go");
+}
+
+std::string describe_lost_state(bool resumed) {
+  return fmt::format("no rank has a part of the state, so {}",
+                     resumed ? "the newest checkpoint was read" : "the run begins anew");
 }
 
 MembershipChange::MembershipChange(std::vector<Hello> before, int active)

@@ -11,6 +11,12 @@ namespace muster {
 /// "rank 1 (host n0), rank 3 (host n1)"
 std::string describe_ranks(const std::vector<Hello>& ranks);
 
+/// "3 ranks go on"
+std::string describe_going_on(int ranks);
+
+/// For a run whose state is not whole on the ranks that are left. `resumed`: from a checkpoint.
+std::string describe_lost_state(bool resumed);
+
 /// Which ranks a loss took, and which spares took their places. All by the numbers that they had before.
 class MembershipChange {
  public:

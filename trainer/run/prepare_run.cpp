@@ -72,9 +72,10 @@ pipeline::Settings pipeline_settings(const Options& options) {
 /// True on a rank without a GPU that serves those that compute on GPUs.
 bool only_serves(const Job& job) { return computes_on_gpus(job) && !job.on_gpu(); }
 
-StrategySettings strategy_settings(const Options& options, Job& job) {
+StrategySettings strategy_settings(const Options& options, Job& job, const ActiveRanks& ranks) {
   const bool on_host = offloads_tensors(options) && computes_on_gpus(job);
   StrategySettings settings(replica_settings(options, job.on_gpu() && !on_host));
+  if (elastic_range(options).least > 0) settings.replica.hosts = ranks.hosts();
   const int threads = on_host ? choose_threads(options.threads, job.roster(), job.rank()) : 0;
   if (options.strategy == "central-storage") {
     settings.central_storage = {job.host_index(), job.roster()[static_cast<std::size_t>(job.rank())].host,
@@ -290,7 +291,7 @@ void describe_workers(const Options& options, const Job& job, const ActiveRanks&
 
 void rebuild_strategy(const Options& options, Job& job, const ActiveRanks& ranks, RunParts& parts,
                       CollectiveErrors& errors) {
-  const StrategySettings settings = strategy_settings(options, job);
+  const StrategySettings settings = strategy_settings(options, job, ranks);
   errors.run_on_all([&] {
     const Communicator tensors = ranks.tensors();
     if (ranks.is_spare()) return;
@@ -308,7 +309,7 @@ RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks,
                      CollectiveErrors& errors) {
   RunParts parts;
   check_elastic(options, job, errors);
-  StrategySettings settings = strategy_settings(options, job);
+  StrategySettings settings = strategy_settings(options, job, ranks);
   compute::cuda::OpenedGpu gpu = open_gpu(models::is_image_network(options.model_name), job, errors);
   std::unique_ptr<weights::WeightSource> weights;
   errors.run_on_all([&] {

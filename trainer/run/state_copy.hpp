@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/training_state.hpp"
 #include "compute/arena.hpp"
 #include "muster/muster.hpp"
+#include "muster/sampler.hpp"
 #include "training/strategy.hpp"
 
 namespace muster {
@@ -17,14 +19,15 @@ class StateCopy {
  public:
   /// That of a spare, which has no state.
   StateCopy() = default;
-  /// Copies the strategy's state after `state.step` updates, if this rank has all of it, or that to which the
+  /// Copies what this rank has of the strategy's state after `state.step` updates, or of that to which the
   /// strategy goes back.
   StateCopy(Strategy& strategy, const TrainingState& state);
 
-  /// Gives rank 0 the state of a rank with the most updates, and each rank's `state` its position. Ranks can
-  /// differ by one update, or by one synchronization, because a loss interrupts some of them before it. False
-  /// on all ranks when no rank has a complete state. No rank without state precedes one with it. Collective
-  /// over the job. After an exception it can be called again on fewer ranks.
+  /// Gives rank 0 the state with the most updates, from one rank or in parts from several, and each rank's
+  /// `state` its position. Ranks can differ by one update, or by one synchronization, because a loss
+  /// interrupts some of them before it. False on all ranks when a part of that state is missing. No rank
+  /// without state precedes one with it. Collective over the job. After an exception it can be called again
+  /// on fewer ranks.
   bool collect(Communicator& world, TrainingState& state);
   TrainingTensors tensors() noexcept {
     return {parameters_.span(), moment1_.span(), moment2_.span(), outer_momentum_.span()};
@@ -32,9 +35,19 @@ class StateCopy {
 
  private:
   struct Position {
-    std::int64_t complete = 0, step = 0, samples = 0, skipped = 0;
+    std::int64_t step = 0, samples = 0, skipped = 0;
+    std::int64_t size = 0;  ///< of an arena
+    Share parts[2] = {};    ///< of the arenas; both are empty without state
   };
-  void transfer(Communicator& world, int from);
+  /// A part of the arenas that rank 0 takes from `rank`.
+  struct Source {
+    int rank = 0;
+    Share part;
+  };
+  static bool has_state(const Position& position);
+  /// Where all of the state is that `newest` has; empty when a part is missing.
+  static std::vector<Source> find_sources(const std::vector<Position>& all, const Position& newest);
+  void transfer(Communicator& world, const Source& source);
 
   compute::Arena<float> parameters_, moment1_, moment2_, outer_momentum_;
   Position position_;

@@ -12,6 +12,7 @@
 #include "config/elastic_range.hpp"
 #include "machine/gather_texts.hpp"
 #include "run/autotune.hpp"
+#include "run/share_gradients.hpp"
 #include "run/signal_handler.hpp"
 #include "text/plural.hpp"
 #include "text/split.hpp"
@@ -238,17 +239,14 @@ void Trainer::end_own_steps(Progress& progress) {
 void Trainer::continue_without_lost(Progress& progress, Error loss) {
   const auto noticed = std::chrono::steady_clock::now();
   const MembershipChange change(job_.roster(), ranks_.size());
-  StateCopy copy;
-  if (!ranks_.is_spare()) {
-    end_own_steps(progress);
-    copy = StateCopy(strategy(), state());
-  }
-  for (bool rebuilt = false; !rebuilt;) {
-    parts_.strategy.reset();
+  std::optional<StateCopy> copy;
+  std::optional<bool> kept;
+  while (!kept) {
+    if (copy) parts_.strategy.reset();  // which rebuild() began
     job_.shrink();
     try {
-      rebuild(copy);
-      rebuilt = true;
+      if (!copy) copy = take_state(progress);
+      kept = rebuild(*copy);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::lost_rank) throw;
       loss = error;
@@ -259,26 +257,37 @@ void Trainer::continue_without_lost(Progress& progress, Error loss) {
   signal_ = 0;
   too_few_ranks_ = ranks_.size() < elastic_range(options_).least;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - noticed;
-  report_change(progress, loss, change, took.count());
+  report_change(progress, loss, change, took.count(), *kept);
+}
+
+StateCopy Trainer::take_state(Progress& progress) {
+  if (options_.shard_optimizer) share_gradients(job_.host_world(), parts_.strategy.get(), state().step);
+  if (!parts_.strategy) return {};
+  end_own_steps(progress);
+  StateCopy copy(strategy(), state());
+  parts_.strategy.reset();
+  return copy;
 }
 
 void Trainer::report_change(Progress& progress, const Error& loss, const MembershipChange& change,
-                            double seconds) {
+                            double seconds, bool kept) {
   Summary& facts = parts_.facts;
   facts.lost_ranks.push_back(
       fmt::format("{}, after step {}", describe_ranks(change.lost(job_.roster())), state().step));
   const std::string joined = describe_ranks(change.joined(job_.roster(), ranks_.size()));
   if (!joined.empty()) facts.joined_ranks.push_back(fmt::format("{}, after step {}", joined, state().step));
-  if (is_rank0()) recorder_->membership(facts.lost_ranks, facts.joined_ranks);
   progress.enable(is_rank0());
-  progress.line(fmt::format("warning: {}: lost {}; {} on, {:.1f} s after the loss was noticed{}{}",
-                            loss.what(), facts.lost_ranks.back(),
-                            ranks_.size() == 1 ? "1 rank goes" : fmt::format("{} ranks go", ranks_.size()),
-                            seconds, joined.empty() ? "" : "; joined by the spare ", joined));
   progress.skip();
+  if (!is_rank0()) return;
+  recorder_->membership(facts.lost_ranks, facts.joined_ranks);
+  std::string line = fmt::format("warning: {}: lost {}; {}, {:.1f} s after the loss was noticed", loss.what(),
+                                 facts.lost_ranks.back(), describe_going_on(ranks_.size()), seconds);
+  if (!joined.empty()) line += "; joined by the spare " + joined;
+  if (!kept) line += "; " + describe_lost_state(checkpointer_->resumed());
+  progress.line(line);
 }
 
-void Trainer::rebuild(StateCopy& copy) {
+bool Trainer::rebuild(StateCopy& copy) {
   ranks_ = ActiveRanks(options_, job_);
   world_ = ranks_.host();
   errors_ = CollectiveErrors(world_);
@@ -287,7 +296,7 @@ void Trainer::rebuild(StateCopy& copy) {
   rebuild_strategy(options_, job_, ranks_, parts_, all_errors);
   const std::int64_t ended = state().step;
   const bool kept = copy.collect(all, state());
-  if (ranks_.is_spare()) return;
+  if (ranks_.is_spare()) return kept;
   if (kept) strategy().scatter_state(is_rank0() ? copy.tensors() : TrainingTensors{});
   share_algorithms(options_, parts_, world_, errors_);
   errors_.run_on_rank0([&] { output_.take_over(); });
@@ -305,6 +314,7 @@ void Trainer::rebuild(StateCopy& copy) {
     parts_.facts.first_step = state().step;
     recorder_ = std::make_unique<Recorder>(options_, parts_.facts, true, started_);
   });
+  return kept;
 }
 
 void Trainer::keep_error(const std::function<void()>& write) {

@@ -71,10 +71,15 @@ class Trainer {
   void continue_without_lost(Progress& progress, Error loss);
   /// Ends the steps whose update this rank has made, without the other ranks.
   void end_own_steps(Progress& progress);
-  /// Reports the loss, and which ranks go on.
-  void report_change(Progress& progress, const Error& loss, const MembershipChange& change, double seconds);
-  /// Builds all that depends on the ranks anew. Collective over those that are left.
-  void rebuild(StateCopy& copy);
+  /// Takes the state from the strategy of before the loss, which is destroyed. Collective over the ranks that
+  /// are left.
+  StateCopy take_state(Progress& progress);
+  /// Reports the loss, and which ranks go on. `kept`: with the state that they had in memory.
+  void report_change(Progress& progress, const Error& loss, const MembershipChange& change, double seconds,
+                     bool kept);
+  /// Builds all that depends on the ranks anew. False when the ranks that are left do not have the whole
+  /// state, so that the newest checkpoint was read. Collective over them.
+  bool rebuild(StateCopy& copy);
   void save(Progress& progress);
   /// Before a validation or a checkpoint that no step ended with.
   void synchronize();

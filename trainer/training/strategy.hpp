@@ -14,6 +14,12 @@
 
 namespace muster {
 
+/// What Strategy::copy_state() copied.
+struct StateParts {
+  std::int64_t step = 0;     ///< the ranks must go on after this step
+  std::vector<Share> parts;  ///< of each arena; one or two
+};
+
 /// How the ranks of a job divide the training: what one of them does in a step, what they communicate, and
 /// what a checkpoint holds. The loop (Trainer) and the checkpoints (Checkpointer) know a strategy by this
 /// interface alone. Functions that communicate are collective over all ranks.
@@ -46,12 +52,17 @@ class Strategy {
   /// The reverse of scatter_state(): gathers the state of all ranks, which have the same parameters, into
   /// rank 0's `whole`. Any strategy on any number of ranks can resume from it.
   virtual void gather_state(const TrainingTensors& whole) = 0;
-  /// For a run that goes on without lost ranks: copies the state of all ranks after step `step`, the last
-  /// ended one, into `whole`, without communication. Returns the step of what was copied: another one when
-  /// the ranks must go on from there. Nothing when this rank does not have all of the state.
-  virtual std::optional<std::int64_t> copy_state(const TrainingTensors& /*whole*/, std::int64_t /*step*/) {
+  /// For a run that goes on without lost ranks: copies what this rank has of the state of all ranks after
+  /// step `step`, the last ended one, into `whole`, without communication. Nothing when it keeps none.
+  virtual std::optional<StateParts> copy_state(const TrainingTensors& /*whole*/, std::int64_t /*step*/) {
     return std::nullopt;
   }
+  /// Before that, when ranks keep parts of the state and the loss interrupted the last step of some before
+  /// its update (share_gradients()): sends the reduced gradients of the last step to rank `to` of `left`.
+  virtual void send_gradients(Communicator& /*left*/, int /*to*/) {}
+  /// Receives them from rank `from`, and updates what this rank keeps. The interrupted step is then in flight
+  /// and can be ended alone.
+  virtual void update_with_gradients(Communicator& /*left*/, int /*from*/) {}
   /// True when steps in flight can be ended after the loss of a rank, without the others.
   virtual bool ends_steps_alone() const { return true; }
   /// Hash over this rank's parameters.

@@ -27,6 +27,14 @@ std::unique_ptr<Model> build_model(const Replica::Settings& settings, const Work
   return model;
 }
 
+/// Receives into a device's memory.
+void receive(Communicator& host, int from, std::span<float> to, compute::Memory& memory) {
+  if (memory.is_host()) return host.recv(to, from);
+  std::vector<float> received(to.size());
+  host.recv(std::span<float>(received), from);
+  memory.copy_in(to.data(), received.data(), to.size_bytes());
+}
+
 }  // namespace
 
 template <typename Real>
@@ -50,6 +58,11 @@ Replica::Replica(const Settings& settings, const Workload& workload, compute::Up
                          : Optimizer<float>(model_->tensors().table(), settings.optimizer, compute,
                                             rank_part(world_.rank()))) {
   compute.drop_outcomes();  // of a replica that failed
+  if (sharded() && !settings.hosts.empty()) {
+    copied_ranks_ = copied_ranks(settings.hosts);
+    copy_.emplace(table(), settings.optimizer, compute,
+                  rank_part(copied_ranks_[static_cast<std::size_t>(world_.rank())]));
+  }
   if (micro_batches(settings, world_.rank(), world_.size()) > 1)
     micro_batch_sums_ = compute::Arena<float>(table().arena_size, compute.memory());
 }
@@ -96,7 +109,7 @@ ReducerOptions Replica::reducer_options(const Settings& settings) {
 std::size_t Replica::bytes() noexcept {
   const TrainingTensors own = tensors();
   return model_->bytes() + own.moment1.size_bytes() + own.moment2.size_bytes() +
-         micro_batch_sums_.size() * sizeof(float);
+         (copy_ ? copy_->bytes() : 0) + micro_batch_sums_.size() * sizeof(float);
 }
 
 void Replica::create_reducer() {
@@ -111,12 +124,12 @@ void Replica::synchronize_batch_norm() {
       [this](std::span<double> values) { batch_norm_world_->all_reduce(values, Reduction::sum); });
 }
 
-Share Replica::chunk_samples(const InFlightStep& step, std::uint64_t chunk) const {
+Share Replica::chunk_samples(std::uint64_t first, std::uint64_t chunk) const {
   const auto batch = static_cast<std::uint64_t>(settings_.batch);
   const auto size = static_cast<std::uint64_t>(settings_.chunk);
   const Share share = size == 0 ? share_of(batch, static_cast<int>(chunk), world_.size())
                                 : Share{chunk * size, std::min((chunk + 1) * size, batch)};
-  return {step.first_sample + share.begin, step.first_sample + share.end};
+  return {first + share.begin, first + share.end};
 }
 
 // The error is sent to all ranks with this step, and its result is dropped then.
@@ -138,7 +151,7 @@ void Replica::prefetch(std::uint64_t first_sample) {
   const int stride = settings_.sample_stride > 0 ? settings_.sample_stride : settings_.batch;
   for (const std::uint64_t first : {first_sample, first_sample + static_cast<std::uint64_t>(stride)}) {
     for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk)
-      samples.push_back(chunk_samples({0, first, {}}, chunk));
+      samples.push_back(chunk_samples(first, chunk));
   }
   model_->prefetch(samples);
 }
@@ -165,7 +178,7 @@ void Replica::compute_micro_batch(const Share& samples, std::uint64_t begin, boo
 
 // Passes the chunk's gradients and scalars to the reducer, which starts to reduce them at once.
 void Replica::compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFlightStep& step) {
-  const Share samples = chunk_samples(step, chunk);
+  const Share samples = chunk_samples(step.first_sample, chunk);
   const auto at_once = samples_at_once(settings_, world_.rank(), world_.size());
   for (std::uint64_t begin = samples.begin; begin < samples.end; begin += at_once) {
     const Share part{begin, std::min(begin + at_once, samples.end)};
@@ -179,8 +192,8 @@ void Replica::compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFligh
 }
 
 void Replica::rehearse(std::int64_t first_sample) {
-  const Share samples = chunk_samples({0, static_cast<std::uint64_t>(first_sample), {}},
-                                      static_cast<std::uint64_t>(world_.rank()));
+  const Share samples =
+      chunk_samples(static_cast<std::uint64_t>(first_sample), static_cast<std::uint64_t>(world_.rank()));
   model_->load_samples(samples.begin,
                        std::min(samples.count(), samples_at_once(settings_, world_.rank(), world_.size())));
   model_->gradients(static_cast<float>(1.0 / static_cast<double>(predictions_per_step())),
@@ -191,24 +204,38 @@ void Replica::rehearse(std::int64_t first_sample) {
 void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double learning_rate,
                          const StepFlags& flags) {
   if (!reducer_) create_reducer();
-  InFlightStep step{++reduced_steps_, static_cast<std::uint64_t>(first_sample), {}};
+  begun_ = {++reduced_steps_, static_cast<std::uint64_t>(first_sample), number, learning_rate, {}};
   const Share mine = reducer_->chunks();
-  prefetch(step.first_sample);
+  prefetch(begun_.first_sample);
   compute_.begin_step(mine.count(), micro_batches(settings_, world_.rank(), world_.size()));
-  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, flags, step);
+  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, flags, begun_);
   reducer_->finish(compute_.stream());
+  const auto norm = decide();
+  const bool waits = settings_.update_after_reduction && compute_.stream() != nullptr;
+  if (waits) world_.synchronize(compute_.stream());
+  update(norm);
+  // With copies also without an update: a rank that begins the next step knows then that no other rank still
+  // needs the gradients of this one (update_with_gradients()).
+  if (norm || copy_) exchange_parts(in_flight_.back().result);
+  if (waits && sharded()) world_.synchronize(compute_.stream());
+}
+
+std::optional<double> Replica::decide() {
   const auto gradients = model_->tensors().gradients();
-  const auto norm =
-      compute_.decide(reducer_->gradient(0).data(), gradients.data(), norm_parts(), settings_.optimizer.clip);
-  if (settings_.update_after_reduction && compute_.stream() != nullptr) world_.synchronize(compute_.stream());
+  return compute_.decide(model_->tensors().reduced().data(), gradients.data(), norm_parts(),
+                         settings_.optimizer.clip);
+}
+
+void Replica::update(const std::optional<double>& norm) {
+  models::ModelTensors<float>& tensors = model_->tensors();
   if (norm) {
-    optimizer_.update(model_->tensors().parameters(), gradients, *norm, learning_rate, number,
-                      model_->tensors().rounded());
-    model_->tensors().update_statistics(compute_, optimizer_.part());
-    exchange_parts(step.result);
+    optimizer_.update(tensors.parameters(), tensors.gradients(), *norm, begun_.learning_rate, begun_.update,
+                      tensors.rounded());
+    tensors.update_statistics(compute_, optimizer_.part());
+    if (copy_) copy_->update(tensors, *norm, begun_.learning_rate, begun_.update);
   }
   compute_.end_step();
-  in_flight_.push_back(std::move(step));
+  in_flight_.push_back(std::move(begun_));
 }
 
 // A GPU needs two kernels for each part, so without --deterministic, where no other strategy has to reach the
@@ -222,8 +249,8 @@ std::vector<std::size_t> Replica::norm_parts() const {
 StepResult Replica::end_step() {
   // Here the host waits for a device, which has the next step queued by then. A step that is reduced already
   // needs no other rank any more, and its result stays known after the loss of a rank.
-  const bool needs_others = !settings_.update_after_reduction || sharded();
-  if (compute_.stream() != nullptr && needs_others) world_.synchronize(compute_.outcome_stream());
+  if (compute_.stream() != nullptr && !settings_.update_after_reduction)
+    world_.synchronize(compute_.outcome_stream());
   const compute::StepOutcome outcome = compute_.outcome();
   const InFlightStep step = std::move(in_flight_.front());
   in_flight_.pop_front();
@@ -233,6 +260,7 @@ StepResult Replica::end_step() {
   result.finite = outcome.finite;
   result.any_stop = outcome.any_stop;
   result.any_failed = outcome.any_failed;
+  if (!reducer_) return result;  // after update_with_gradients()
   if (const auto reduced = reducer_->step(step.number)) {
     result.exposed += reduced->exposed;
     result.communication += reduced->communication;
@@ -241,7 +269,7 @@ StepResult Replica::end_step() {
   const Share mine = reducer_->chunks();
   for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) {
     if (outcome.chunk_is_finite[chunk - mine.begin]) continue;
-    const Share samples = chunk_samples(step, chunk);
+    const Share samples = chunk_samples(step.first_sample, chunk);
     if (result.non_finite_samples.count() == 0) result.non_finite_samples.begin = samples.begin;
     result.non_finite_samples.end = samples.end;
   }
@@ -258,8 +286,7 @@ void Replica::gather_parameters(StepResult& result) {
   for (int rank = 0; rank < world_.size(); ++rank) counts.push_back(rank_part(rank).count());
   const std::span<float> all = model_->tensors().parameters();
   const Share& own = optimizer_.part();
-  world_.all_gather_v(std::span<const float>(all.subspan(own.begin, own.count())), all, counts,
-                      compute_.stream());
+  world_.all_gather_v(all.subspan(own.begin, own.count()), all, counts, compute_.stream());
   model_->tensors().round_parameters(compute_);
   result.gathered_bytes = all.size_bytes();
   if (compute_.stream() != nullptr) return;  // the gather has only been queued, so it cannot be timed here
@@ -278,6 +305,7 @@ Share Replica::rank_part(int rank) const {
 void Replica::broadcast() {
   world_.broadcast(model_->tensors().parameters(), 0, compute_.stream());
   model_->tensors().round_parameters(compute_);
+  if (copy_) copy_->keep_parameters(model_->tensors().parameters());
 }
 
 // The moments that the optimizer has.
@@ -296,20 +324,29 @@ void Replica::scatter_state(const TrainingTensors& whole) {
   if (world_.rank() == 0)
     memory.copy_in(own.parameters.data(), whole.parameters.data(), own.parameters.size_bytes());
   broadcast();
+  const auto own_part = [this](int rank) { return rank_part(rank); };
   for (const auto& [from, to] : pair_moments(whole, own)) {
-    if (world_.rank() == 0) {
-      memory.copy_in(to.data(), from.data(), to.size_bytes());  // rank 0's part is the first
-      for (int rank = 1; sharded() && rank < world_.size(); ++rank) {
-        const Share part = rank_part(rank);
-        host_.send(std::span<const float>(from.subspan(part.begin, part.count())), rank);
-      }
-    } else if (sharded()) {
-      std::vector<float> received(memory.is_host() ? 0 : to.size());
-      host_.recv(memory.is_host() ? to : std::span<float>(received), 0);
-      memory.copy_in(to.data(), received.data(), received.size() * sizeof(float));
+    if (sharded()) {
+      scatter_parts(from, to, own_part);
+      continue;
     }
-    if (!sharded()) world_.broadcast(to, 0, compute_.stream());
+    if (world_.rank() == 0) memory.copy_in(to.data(), from.data(), to.size_bytes());
+    world_.broadcast(to, 0, compute_.stream());
   }
+  if (!copy_) return;
+  const auto copied_part = [this](int rank) {
+    return rank_part(copied_ranks_[static_cast<std::size_t>(rank)]);
+  };
+  for (const auto& [from, to] : pair_moments(whole, copy_->moments())) scatter_parts(from, to, copied_part);
+}
+
+void Replica::scatter_parts(std::span<const float> from, std::span<float> to,
+                            const std::function<Share(int rank)>& part) {
+  compute::Memory& memory = compute_.memory();
+  if (world_.rank() != 0) return receive(host_, 0, to, memory);
+  memory.copy_in(to.data(), from.data() + part(0).begin, to.size_bytes());
+  for (int rank = 1; rank < world_.size(); ++rank)
+    host_.send(from.subspan(part(rank).begin, part(rank).count()), rank);
 }
 
 void Replica::gather_state(const TrainingTensors& whole) {
@@ -328,19 +365,34 @@ void Replica::gather_state(const TrainingTensors& whole) {
   }
 }
 
-// The parameters and the moments that this rank has; those of rank 0 are the first.
+// The parameters and the moments that this rank has.
 void Replica::copy_own(const TrainingTensors& whole) {
   const TrainingTensors own = tensors();
   compute::Memory& memory = compute_.memory();
   memory.copy_out(whole.parameters.data(), own.parameters.data(), own.parameters.size_bytes());
   for (const auto& [from, to] : pair_moments(own, whole))
-    memory.copy_out(to.data(), from.data(), from.size_bytes());
+    memory.copy_out(to.data() + optimizer_.part().begin, from.data(), from.size_bytes());
 }
 
-std::optional<std::int64_t> Replica::copy_state(const TrainingTensors& whole, std::int64_t step) {
-  if (sharded()) return std::nullopt;
+std::optional<StateParts> Replica::copy_state(const TrainingTensors& whole, std::int64_t step) {
+  if (sharded() && !copy_) return std::nullopt;
   copy_own(whole);
-  return step;
+  StateParts copied{step, {optimizer_.part()}};
+  if (!copy_) return copied;
+  // The exchange that a loss interrupted leaves the parameters of other parts unspecified.
+  copy_->copy_out(model_->tensors().parameters(), whole);
+  copied.parts.push_back(copy_->part());
+  return copied;
+}
+
+void Replica::send_gradients(Communicator& left, int to) {
+  left.send(compute::HostCopy(model_->tensors().reduced(), compute_.memory()).values(), to);
+}
+
+void Replica::update_with_gradients(Communicator& left, int from) {
+  reducer_.reset();  // nothing else may write the gradients
+  receive(left, from, model_->tensors().reduced(), compute_.memory());
+  update(decide());
 }
 
 std::uint64_t Replica::parameter_hash() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 #include "compute/compute.hpp"
 #include "muster/muster.hpp"
 #include "optimizer/optimizer.hpp"
+#include "strategies/data_parallel/part_copy.hpp"
 #include "training/strategy.hpp"
 #include "training/workload.hpp"
 
@@ -51,6 +53,9 @@ class Replica : public Strategy {
     /// For a device: a step is updated once this rank knows that it is reduced, and the host waits for that,
     /// so that the loss of a rank leaves the state after the last step. On the host this is always so.
     bool update_after_reduction = false;
+    /// With shard_optimizer: the number of each rank's host. Then every rank also keeps a copy of another
+    /// rank's part (PartCopy), so that the state outlives the loss of a rank. Empty: no copies.
+    std::vector<int> hosts{};
   };
   /// Scalars that are reduced together with the gradients.
   static constexpr std::size_t extra_scalars = compute::reduced_scalar_count;
@@ -76,8 +81,10 @@ class Replica : public Strategy {
   void scatter_state(const TrainingTensors& whole) override;
   /// Gathers from one rank after the other.
   void gather_state(const TrainingTensors& whole) override;
-  /// False with sharded optimizer state.
-  std::optional<std::int64_t> copy_state(const TrainingTensors& whole, std::int64_t step) override;
+  /// With sharded optimizer state: this rank's part and that of which it keeps a copy.
+  std::optional<StateParts> copy_state(const TrainingTensors& whole, std::int64_t step) override;
+  void send_gradients(Communicator& left, int to) override;
+  void update_with_gradients(Communicator& left, int from) override;
 
   /// Without chunks only.
   void rehearse(std::int64_t first_sample) override;
@@ -150,12 +157,18 @@ class Replica : public Strategy {
   struct InFlightStep {
     std::uint64_t number = 0;  ///< the reducer's number of this step
     std::uint64_t first_sample = 0;
+    std::int64_t update = 0;  ///< number of the update, from 0
+    double learning_rate = 0;
     StepResult result;  ///< filled as values become known
   };
 
   void create_reducer();
   void synchronize_batch_norm();
-  Share chunk_samples(const InFlightStep& step, std::uint64_t chunk) const;
+  /// Decides on the update of begun_ by the reduced gradients. Returns as UpdateCompute::decide().
+  std::optional<double> decide();
+  /// Makes the update, if there is a norm. The step is then in flight.
+  void update(const std::optional<double>& norm);
+  Share chunk_samples(std::uint64_t first_sample, std::uint64_t chunk) const;
   void compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFlightStep& step);
   std::optional<Error> load_samples(const Share& samples, double& seconds);
   // Says which samples this step and the next one load.
@@ -169,6 +182,9 @@ class Replica : public Strategy {
   std::vector<std::pair<std::span<float>, std::span<float>>> pair_moments(const TrainingTensors& from,
                                                                           const TrainingTensors& to) const;
   void copy_own(const TrainingTensors& whole);
+  /// Sends each rank its part of rank 0's `from`. `to` is this rank's.
+  void scatter_parts(std::span<const float> from, std::span<float> to,
+                     const std::function<Share(int rank)>& part);
   void gather_parameters(StepResult& result);
 
   Settings settings_;
@@ -177,9 +193,12 @@ class Replica : public Strategy {
   compute::UpdateCompute<float>& compute_;
   std::unique_ptr<Model> model_;
   Optimizer<float> optimizer_;
+  std::vector<int> copied_ranks_;  ///< copied_ranks()
+  std::optional<PartCopy> copy_;
   std::optional<Reducer> reducer_;  ///< created at the first step; reduces the extra scalars and every tensor
   std::optional<Communicator> batch_norm_world_;  ///< beside the reducer's, which is in use at the same time
   std::uint64_t reduced_steps_ = 0;
+  InFlightStep begun_;  ///< the last one
   std::deque<InFlightStep> in_flight_;
   compute::Arena<float> micro_batch_sums_;  ///< of gradients, laid out like them; empty without micro-batches
 };

@@ -13,6 +13,12 @@ MemorySegments estimate_memory(const Workload& workload, const Replica::Settings
       sharded ? optimizer_part(table.arena_size, rank, ranks).count() : table.arena_size;
   const std::size_t moment_count = Optimizer<float>::moment_count(settings.optimizer.kind);
   segments.push_back({"moments", moment_count * moments * sizeof(float)});
+  if (sharded && !settings.hosts.empty()) {
+    // The first rank's part is as large as any.
+    const std::size_t arenas = moment_count + (settings.on_device ? 1 : 0);
+    segments.push_back({"copy of another rank's moments",
+                        arenas * optimizer_part(table.arena_size, 0, ranks).count() * sizeof(float)});
+  }
   if (Replica::micro_batches(settings, rank, ranks) > 1)
     segments.push_back({"sums of micro-batches", table.arena_size * sizeof(float)});
   if (settings.chunk > 0) {

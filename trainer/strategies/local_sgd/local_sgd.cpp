@@ -96,8 +96,9 @@ void LocalSgd::take_snapshot(std::optional<std::int64_t> step) {
   snapshot_->taken(step);
 }
 
-std::optional<std::int64_t> LocalSgd::copy_state(const TrainingTensors& whole, std::int64_t step) {
-  return snapshot_ ? std::optional(snapshot_->copy_to(whole, step)) : std::nullopt;
+std::optional<StateParts> LocalSgd::copy_state(const TrainingTensors& whole, std::int64_t step) {
+  if (!snapshot_) return std::nullopt;
+  return StateParts{snapshot_->copy_to(whole, step), {{0, table().arena_size}}};
 }
 
 void LocalSgd::broadcast() {

@@ -54,7 +54,7 @@ class LocalSgd : public Strategy {
   void scatter_state(const TrainingTensors& whole) override;
   void gather_state(const TrainingTensors& whole) override;
   /// The state after the last synchronization, with this worker's moments.
-  std::optional<std::int64_t> copy_state(const TrainingTensors& whole, std::int64_t step) override;
+  std::optional<StateParts> copy_state(const TrainingTensors& whole, std::int64_t step) override;
   /// A step's scalars are reduced over all ranks.
   bool ends_steps_alone() const override { return false; }
   std::uint64_t parameter_hash() override { return worker_.parameter_hash(); }

@@ -6,8 +6,9 @@ elastic_ranks.py MUSTER_TRAIN [--times N] [--ranks N] [--steps N] [--seed S] [--
 
 With --deterministic the last checkpoint's tensors and the losses of all recorded steps must be equal, whichever ranks are lost. The kinds:
 one rank is killed, rank 0 is killed, two ranks are killed at once, two are killed one after the other, one is stopped (after 10 s it counts
-as lost), one is lost while a checkpoint is being written, one of ranks with sharded optimizer state (the newest checkpoint is read), and so
-many that fewer than --elastic are left (a checkpoint is saved, and a new start goes on from it). In the kinds with a spare the last rank waits,
+as lost), one is lost while a checkpoint is being written, and so many that fewer than --elastic are left (a checkpoint is saved, and a new
+start goes on from it). With sharded optimizer state: one rank, rank 0, two of which neither has the copy of the other's part, or one together
+with that copy (the newest checkpoint is read, and the line says so). In the kinds with a spare the last rank waits,
 and takes the place of the lost one: of any, of rank 0, of one with sharded optimizer state; or the spare itself is lost. local-sgd has a spare, too, and no moments, of which each
 rank has its own: the bytes are those of a run of that strategy that lost no rank.
 
@@ -39,7 +40,8 @@ if not AS_OWN_HOST.exists():
     AS_OWN_HOST = AS_OWN_HOST.parents[3] / "gpu/as_own_host"
 SPARE_KINDS = ["spare", "spare-rank-0", "spare-lost", "spare-sharded", "local-sgd"]
 LOCAL_SGD = ["--strategy=local-sgd", "--sync-every=5", "--optimizer=sgd", "--momentum=0"]
-KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", "sharded", "too-few", *SPARE_KINDS, "stopped"]
+SHARDED_KINDS = ["sharded", "sharded-rank-0", "sharded-two", "sharded-with-copy", "spare-sharded"]
+KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", *SHARDED_KINDS[:-1], "too-few", *SPARE_KINDS, "stopped"]
 LOST = re.compile(r"warning: rank (\d+) .*: lost (.*), after step (\d+); (\d+) ranks? goe?s? on, ([0-9.]+) s after")
 
 
@@ -120,23 +122,26 @@ def result_of(arguments, folder):
     return tensors, losses, validations
 
 
-def check(arguments, run, expected, sharded=False):
+def check(arguments, run, expected, began_again=False):
     tensors, losses, validations = result_of(arguments, run.folder)
     if tensors != expected[0]:
         run.fail("the last checkpoint has other bytes than that of a run that lost no rank")
     # What a killed rank 0 had not written yet is missing.
     wrong = [step for step, loss in losses.items() if loss != expected[1][step]]
     wrong += [step for step, loss in validations.items() if loss != expected[2].get(step)]
-    if wrong or len(losses) < arguments.steps - 3 or (not sharded and validations.keys() != expected[2].keys()):
+    if wrong or len(losses) < arguments.steps - 3 or (not began_again and validations.keys() != expected[2].keys()):
         run.fail(f"the metrics differ: {len(losses)} losses, {sorted(validations)} validated, wrong ones {wrong}")
 
 
 def lose(arguments, run, kind, chance):
     """Loses ranks of the run. Returns them."""
     everyone = list(range(arguments.ranks))
-    lost = {"rank-0": [0], "spare-rank-0": [0], "spare-lost": everyone[-1:], "spare": [chance.choice(everyone[:-1])],
+    any_rank = chance.choice(everyone)
+    # On one host, rank r + 1 has the copy of rank r's part.
+    after = {distance: [any_rank, (any_rank + distance) % arguments.ranks] for distance in (1, 2)}
+    lost = {"rank-0": [0], "sharded-rank-0": [0], "sharded-two": after[2], "sharded-with-copy": after[1], "spare-rank-0": [0], "spare-lost": everyone[-1:], "spare": [chance.choice(everyone[:-1])],
             "spare-sharded": [chance.choice(everyone[:-1])], "local-sgd": [chance.choice(everyone[:-1])], "two": chance.sample(everyone, 2), "one-after-other": chance.sample(everyone, 2),
-            "too-few": chance.sample(everyone, arguments.ranks - 1)}.get(kind, [chance.choice(everyone)])
+            "too-few": chance.sample(everyone, arguments.ranks - 1)}.get(kind, [any_rank])
     run.await_condition("the first steps", lambda: run.last_step() >= chance.randint(1, arguments.steps // 3))
     if kind == "checkpoint":
         run.await_condition("a checkpoint", lambda: list(run.folder.glob("checkpoints/*.partial")) or run.last_step() >= 3 * arguments.steps // 4)
@@ -160,7 +165,7 @@ def await_next_step(run):
 
 def run_once(arguments, kind, folder, chance, expected):
     """Returns the seconds that the ranks needed to go on, and those from the loss to the end of the next step."""
-    options = ["--shard-optimizer"] if kind.endswith("sharded") else []
+    options = ["--shard-optimizer"] if kind in SHARDED_KINDS else []
     if kind in SPARE_KINDS:
         options.append(f"--elastic=2:{arguments.ranks - 1}")
     every = {"checkpoint": 2, "local-sgd": 10}.get(kind, 7)
@@ -192,7 +197,10 @@ def run_once(arguments, kind, folder, chance, expected):
         run.fail(f"the summary names {summary['joined_ranks']} as joined, and not {joined}")
     if joined and int(found[0][3]) != arguments.ranks - 1:
         run.fail(f"{found[0][3]} ranks went on, and not as many as before")
-    check(arguments, run, expected, kind.endswith("sharded") or kind == "too-few")
+    went_back = re.search("; no rank has a part of the state, so (the newest checkpoint was read|the run begins anew)", run.output())
+    if (went_back is not None) != (kind == "sharded-with-copy"):
+        run.fail(f"the state {'was not' if went_back is None else 'was'} read from a checkpoint")
+    check(arguments, run, expected, kind in ("sharded-with-copy", "too-few"))
     return [float(line[4]) for line in found], to_next_step
 
 
