@@ -41,7 +41,7 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     run = json.loads((folder / "run.json").read_text())
     weights = read_safetensors(folder / "weights.safetensors")
-    tokens = torch.frombuffer(bytearray((folder / "tokens.bin").read_bytes()), dtype=torch.int16).to(torch.int64)
+    tokens = torch.frombuffer(bytearray((folder / "tokens.bin").read_bytes()), dtype=torch.int32).to(torch.int64)
     exact_loss, exact = gradients(run, weights, tokens, double=True)
     loss, autocast = gradients(run, weights, tokens, double=False)
     print(f"PyTorch {torch.__version__}: loss in double {exact_loss:.6f}, in autocast {loss:.6f}")

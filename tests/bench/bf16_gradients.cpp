@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests/bench/bf16_error: the gradients of a GPT that computes in bfloat16. Usage: bench_bf16_gradients
-// FOLDER LAYERS WIDTH BATCH CONTEXT. Writes to FOLDER run.json, weights.safetensors, tokens.bin (16 bits
+// FOLDER LAYERS WIDTH BATCH CONTEXT. Writes to FOLDER run.json, weights.safetensors, tokens.bin (32 bits
 // each) and gradients.safetensors.
 #include <cstdio>
 #include <cstdlib>

@@ -80,7 +80,7 @@ class Training {
                   tensors.rounded());
     on_.end_step();
   }
-  /// Writes weights.safetensors and tokens.bin, 16 bits each.
+  /// Writes weights.safetensors and tokens.bin, 32 bits each.
   void write(const std::filesystem::path& folder) {
     const auto on_gpu = gpt_.tensors().parameters();
     std::vector<float> weights(on_gpu.size());

@@ -132,7 +132,7 @@ def main():
     torch.backends.cudnn.allow_tf32 = True
     model = Gpt(run).to(device)
     load_weights(model, read_safetensors(folder / "weights.safetensors"))
-    tokens = torch.frombuffer(bytearray((folder / "tokens.bin").read_bytes()), dtype=torch.int16).to(torch.int32) & 0xFFFF
+    tokens = torch.frombuffer(bytearray((folder / "tokens.bin").read_bytes()), dtype=torch.int32)
     optimizer = make_optimizer(model, run, device)
     fast, how = compiled(model, device)
     name = torch.cuda.get_device_name() if device == "cuda" else "the CPU, in float32"

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <string_view>
+#include <type_traits>
 
 #include "compute/cpu/kernel_dispatch.hpp"
 #include "muster/error.hpp"
@@ -16,6 +17,9 @@ MUSTER_DECLARE_KERNEL_SET(baseline)
 #ifdef MUSTER_KERNELS_X86
 MUSTER_DECLARE_KERNEL_SET(avx2)
 MUSTER_DECLARE_KERNEL_SET(avx512)
+namespace muster::compute::cpu::avx512_bf16 {
+extern const AttentionKernels<bfloat16> bfloat16_attention;
+}
 #endif
 
 namespace muster::compute::cpu {
@@ -56,6 +60,11 @@ struct Sets<bfloat16> {
 #ifdef MUSTER_KERNELS_X86
   Kernels<bfloat16> avx2 = MUSTER_KERNEL_TABLE(avx2, bfloat16, float);
   Kernels<bfloat16> avx512 = MUSTER_KERNEL_TABLE(avx512, bfloat16, float);
+  Kernels<bfloat16> avx512_bf16 = [](Kernels<bfloat16> set) {
+    set.instruction_set = "avx512_bf16";
+    set.attention = avx512_bf16::bfloat16_attention;
+    return set;
+  }(avx512);
 #endif
 };
 
@@ -67,6 +76,11 @@ const Kernels<Real>* find_kernels(const char* instruction_set) {
 #if defined(MUSTER_KERNELS_X86) && !defined(__clang_analyzer__)  // clang-tidy 14 does not know these names
   // The sets are compiled for the levels of the x86-64 psABI: v3 has AVX2 and FMA, v4 has AVX-512 F, BW, CD,
   // DQ and VL.
+  if constexpr (std::is_same_v<Real, bfloat16>) {
+    if (std::strcmp(instruction_set, "avx512_bf16") == 0)
+      return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16") ? &sets.avx512_bf16
+                                                                                         : nullptr;
+  }
   if (std::strcmp(instruction_set, "avx512") == 0)
     return __builtin_cpu_supports("x86-64-v4") ? &sets.avx512 : nullptr;
   if (std::strcmp(instruction_set, "avx2") == 0)
@@ -80,12 +94,12 @@ const Kernels<Real>& kernels() {
   static const Kernels<Real>* const best = [] {
     if (const char* requested = std::getenv("MUSTER_ISA"); requested != nullptr && *requested != '\0') {
       const std::string_view name = requested;
-      if (name != "baseline" && name != "avx2" && name != "avx512")
+      if (name != "baseline" && name != "avx2" && name != "avx512" && name != "avx512_bf16")
         throw Error(ErrorCode::usage,
-                    fmt::format("MUSTER_ISA is '{}': must be baseline, avx2 or avx512", name));
+                    fmt::format("MUSTER_ISA is '{}': must be baseline, avx2, avx512 or avx512_bf16", name));
       if (const auto* set = find_kernels<Real>(requested)) return set;
     }
-    for (const char* name : {"avx512", "avx2"}) {
+    for (const char* name : {"avx512_bf16", "avx512", "avx2"}) {
       if (const auto* set = find_kernels<Real>(name)) return set;
     }
     return find_kernels<Real>("baseline");

@@ -151,12 +151,13 @@ struct Kernels {
   UpdateKernels<Accurate<Real>> update;
 };
 
-/// The best kernels that this processor can run. The environment variable MUSTER_ISA=baseline|avx2|avx512
-/// selects lower ones.
+/// The best kernels that this processor can run. The environment variable
+/// MUSTER_ISA=baseline|avx2|avx512|avx512_bf16 selects lower ones.
 /// @throws Error(ErrorCode::usage) when that variable has another value.
 template <typename Real>
 const Kernels<Real>& kernels();
-/// The kernels for that instruction set. Null when they were not built or this processor cannot run them.
+/// The kernels for that instruction set. Null when they were not built, this processor cannot run them, or
+/// the set adds nothing for Real: avx512_bf16 is for bfloat16 alone.
 template <typename Real>
 const Kernels<Real>* find_kernels(const char* instruction_set);
 

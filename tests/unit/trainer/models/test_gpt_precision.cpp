@@ -94,7 +94,7 @@ TEST_CASE("bfloat16 agrees with double as far as its activations' rounding lets 
   };
   SECTION("oneDNN") { check({1, true, nullptr}); }
   SECTION("two threads") { check({2, true, nullptr}); }
-  for (const char* set : {"baseline", "avx2", "avx512"}) {
+  for (const char* set : {"baseline", "avx2", "avx512", "avx512_bf16"}) {
     const auto* kernels = muster::compute::cpu::find_kernels<muster::bfloat16>(set);
     if (kernels) DYNAMIC_SECTION("own matrix product, " << set) {
         check({2, false, kernels});
