@@ -23,6 +23,12 @@ constexpr milliseconds job_error_time{2000};
 constexpr milliseconds check_interval{100};
 constexpr milliseconds flush_time{1000};
 
+void check_count(const char* call, const char* what, std::size_t count) {
+  if (count > max_numbers)
+    throw Error(ErrorCode::usage,
+                fmt::format("{}: {} {} where {} is the limit", call, count, what, max_numbers));
+}
+
 }  // namespace
 
 Client::Client(const Layout& layout, int rank, const std::vector<ServerAddress>& servers,
@@ -163,6 +169,7 @@ std::optional<std::vector<double>> Client::wait_for(std::uint64_t clock) {
 }
 
 void Client::add_sums(std::span<const double> sums) {
+  check_count("add_sums", "sums", sums.size());
   call(AddSums{0, {sums.begin(), sums.end()}}, "a request was");
 }
 
@@ -269,6 +276,8 @@ void Client::push_part(const ParameterTask& task, std::size_t offset, std::span<
 // Server 0 hears that the task is done once all servers have it.
 void Client::end_push(const ParameterTask& task, std::span<const double> arguments,
                       std::span<const double> sums) {
+  check_count("push", "arguments", arguments.size());
+  check_count("push", "sums", sums.size());
   begin_push(task);
   pushing_.reset();
   auto const acknowledged = std::make_shared<int>(layout_.servers());

@@ -18,6 +18,8 @@ using protocol::Message;
 
 /// Most elements of one message: 64 KiB, which malloc() takes from memory that it has.
 inline constexpr std::size_t max_elements = 16u << 10;
+/// Most arguments of a push, and most sums of a task.
+inline constexpr std::size_t max_numbers = 1024;
 /// A worker that does not wait for a slow one opens clock after clock. Each costs some hundred bytes.
 inline constexpr std::uint64_t max_open_clocks = 1u << 20;
 

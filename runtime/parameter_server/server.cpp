@@ -20,6 +20,11 @@ using std::chrono::milliseconds;
 // A client that is connected has its replies by then.
 constexpr milliseconds reply_time{1000};
 
+void check_count(const std::vector<double>& numbers) {
+  if (numbers.size() > max_numbers)
+    throw Error(ErrorCode::system, fmt::format("{} numbers in a message", numbers.size()));
+}
+
 }  // namespace
 
 Server::Server(const Layout& layout, int server, std::vector<std::span<float>> arrays,
@@ -83,11 +88,13 @@ void Server::register_handlers() {
   handlers_.on<PushPart>([this](int rank, const PushPart& request) { add_part(rank, request); });
   handlers_.on<PushEnd>([this](int rank, const PushEnd& request) { end_push(rank, request); });
   handlers_.on<TaskDone>([this](int rank, const TaskDone& request) {
+    check_count(request.sums);
     pool().complete(rank, {request.clock, request.index}, request.sums);
     reply(rank, {request.id});
     answer_waiting();
   });
   handlers_.on<AddSums>([this](int rank, const AddSums& request) {
+    check_count(request.sums);
     pool().add_sums(request.sums);
     reply(rank, {request.id});
   });
@@ -201,6 +208,7 @@ void Server::add_part(int rank, const PushPart& request) {
 }
 
 void Server::end_push(int rank, const PushEnd& request) {
+  check_count(request.arguments);
   ParameterTask const task{request.clock, request.index};
   auto assembly = std::exchange(assemblies_[rank], {});
   if (slice_.count() > 0 && (!(assembly.task == task) || assembly.received != slice_.count()))

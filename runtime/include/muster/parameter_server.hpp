@@ -127,7 +127,7 @@ class MUSTER_EXPORT ParameterClient {
 
   /// Starts to send a gradient and returns; the memory is free then. First it waits until the previous push
   /// has been applied. `arguments` go to the update function. `sums` are added over the tasks of a clock, see
-  /// wait_for().
+  /// wait_for(). At most 1024 of each.
   void push(const ParameterTask& task, std::span<const float> gradient,
             std::span<const double> arguments = {}, std::span<const double> sums = {});
   /// The same in parts, each as soon as it is known, in any order. end_push() follows the last part.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strategies/parameter_server/slice_optimizer.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "models/model_tensors.hpp"
 
@@ -74,6 +77,9 @@ void SliceOptimizer::move_statistics(std::span<const float> gradient, double mom
 }
 
 SliceOptimizer::Outcome SliceOptimizer::update(const ParameterUpdate& update) {
+  if (update.arguments.size() != UpdateArguments::count)
+    throw std::runtime_error(fmt::format("a worker pushed {} numbers with its gradient instead of {}",
+                                         update.arguments.size(), int{UpdateArguments::count}));
   const auto argument = [&](UpdateArguments::Number number) {
     return update.arguments[static_cast<std::size_t>(number)];
   };

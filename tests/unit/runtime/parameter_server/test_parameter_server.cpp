@@ -286,12 +286,25 @@ TEST_CASE("what the update function throws fails the clients' calls") {
   CHECK(has(error_of([&] { client->add_sums({}); })->what(), "the update diverged"));
 }
 
+TEST_CASE("a push has a limited number of arguments and sums") {
+  ServerFixture fixture(4, options(1, std::nullopt), 2);
+  auto const client = fixture.connect(1);
+  std::vector<double> const most(max_numbers), too_many(max_numbers + 1);
+  CHECK(has(error_of([&] { client->end_push({0, 0}, too_many, {}); })->what(), "1025 arguments"));
+  CHECK(has(error_of([&] { client->end_push({0, 0}, {}, too_many); })->what(), "1025 sums"));
+  CHECK(has(error_of([&] { client->add_sums(too_many); })->what(), "1025 sums"));
+  client->push_part({0, 0}, 0, Values(4));
+  client->end_push({0, 0}, most, most);
+  CHECK(client->wait_for(0) == most);
+}
+
 TEST_CASE("a message that cannot be ends its connection and nothing else") {
   auto const push = [](std::uint64_t clock, std::uint64_t index, std::uint64_t offset, std::size_t bytes) {
     PushPart part{1, clock, index, offset};
     part.payload.resize(bytes);
     return encode(part);
   };
+  std::vector<double> const too_many(max_numbers + 1);
   Message no_id = encode(Take{1, 0});
   no_id.erase("id");
   Message negative = encode(Read{1, 0, 0, 0, 4});
@@ -311,6 +324,9 @@ TEST_CASE("a message that cannot be ends its connection and nothing else") {
                                                 {push(0, 0, 0, 8), encode(PushEnd{1, 0, 0})},
                                                 {push(0, 7, 0, 16), encode(PushEnd{1, 0, 7})},
                                                 {push(5, 0, 0, 16), encode(PushEnd{1, 5, 0})},
+                                                {push(0, 0, 0, 16), encode(PushEnd{1, 0, 0, too_many})},
+                                                {encode(AddSums{1, too_many})},
+                                                {encode(TaskDone{1, 0, 0, too_many})},
                                                 {encode(TaskDone{1, 0, 7})},
                                                 {encode(TaskDone{1, 0, 1})},
                                                 {encode(Take{1, 0})}};
