@@ -232,7 +232,8 @@ void Trainer::end_own_steps(Progress& progress) {
   while (strategy().ends_steps_alone() && strategy().in_flight() > 0) {
     const StepResult result = strategy().end_step();
     count_step(result);
-    if (result.finite && is_rank0()) record(progress, result, schedule_.at(state().step - 1));
+    // After the loss of rank 0 the next one has no recorder yet.
+    if (result.finite && recorder_) record(progress, result, schedule_.at(state().step - 1));
   }
 }
 
