@@ -225,7 +225,7 @@ std::shared_ptr<Client::Batch> Client::begin_read(std::size_t array, std::span<f
   if (values.size() != layout_.size())
     throw Error(ErrorCode::usage,
                 fmt::format("parameter server: {} values for {} parameters", values.size(), layout_.size()));
-  auto const batch = std::make_shared<Batch>();
+  auto batch = std::make_shared<Batch>();
   for_each_part(0, values.size(), [&](int server, std::size_t at, std::size_t count) {
     Read request{0, array, clocks, at - layout_.slice(server).begin, count, is_bfloat16};
     send(server, batch, request, [part = values.subspan(at, count), is_bfloat16](const Reply& reply) {

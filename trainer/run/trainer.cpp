@@ -202,7 +202,7 @@ void Trainer::count_step(const StepResult& result) {
   ++state().step;
   state().samples += options_.batch;
   state().skipped = result.finite ? 0 : state().skipped + 1;
-  if (is_rank0()) recorder_->communication(result);
+  if (recorder_) recorder_->communication(result);
 }
 
 bool Trainer::end_steps(Progress& progress, std::size_t left) {
@@ -232,7 +232,6 @@ void Trainer::end_own_steps(Progress& progress) {
   while (strategy().ends_steps_alone() && strategy().in_flight() > 0) {
     const StepResult result = strategy().end_step();
     count_step(result);
-    // After the loss of rank 0 the next one has no recorder yet.
     if (result.finite && recorder_) record(progress, result, schedule_.at(state().step - 1));
   }
 }

@@ -109,7 +109,7 @@ class Trainer {
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   OutputFolder output_;
   RunParts parts_;
-  std::unique_ptr<Recorder> recorder_;          ///< rank 0 only
+  std::unique_ptr<Recorder> recorder_;          ///< on rank 0; one that takes over has none before rebuild()
   std::unique_ptr<Checkpointer> checkpointer_;  ///< destroyed before what its thread uses
   /// Rank 0's error of writing metrics or a checkpoint; thrown on all ranks with the next step.
   std::optional<Error> output_error_;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "models/memory_segment.hpp"
 #include "strategies/central_storage/central_storage.hpp"
@@ -17,7 +18,7 @@ namespace muster {
 /// A strategy with its settings.
 struct StrategySettings {
   // NOLINTNEXTLINE(google-explicit-constructor): these settings alone are those of data parallelism
-  StrategySettings(Replica::Settings its_replica = {}) : replica(its_replica) {}
+  StrategySettings(Replica::Settings its_replica = {}) : replica(std::move(its_replica)) {}
 
   Replica::Settings replica;  ///< of every strategy; the batch is that of all ranks
   std::optional<LocalSgd::Settings> local_sgd{};
