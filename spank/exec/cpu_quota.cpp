@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <sstream>
-#include <string_view>
 
 #include "placement/topology/live/sysfs.hpp"
 
