@@ -27,7 +27,7 @@ constexpr int max_ranks = 1 << 24;
 constexpr int default_master_port = 29500;  // PyTorch's
 constexpr std::size_t max_hosts = 1u << 20;
 
-int parse_required(const GetEnv& get_env, const char* name, int low, int high) {
+int parse_required(const GetEnv& get_env, const std::string& name, int low, int high) {
   auto const text = get_env(name);
   if (auto const value = parse_int(text, low, high)) return *value;
   throw Error(ErrorCode::environment,
@@ -67,7 +67,7 @@ std::vector<std::string> hosts_in(const std::string& list) {
 std::string find_rank0_host(const GetEnv& get_env, const std::vector<std::string>& hosts) {
   for (const char* kind : {"HET", "PACK"}) {
     for (int group = 0;; ++group) {
-      auto const list = get_env(fmt::format("SLURM_JOB_NODELIST_{}_GROUP_{}", kind, group).c_str());
+      auto const list = get_env(fmt::format("SLURM_JOB_NODELIST_{}_GROUP_{}", kind, group));
       if (list.empty()) break;
       for (const auto& host : hosts_in(list))
         if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) return host;
@@ -79,13 +79,38 @@ std::string find_rank0_host(const GetEnv& get_env, const std::vector<std::string
 // A Trainer's pod with several processes is torchrun's, which sets RANK.
 void check_one_process(const GetEnv& get_env, const RankEnvironment& names, int rank) {
   auto const processes = get_env("PET_NPROC_PER_NODE");
-  if (names.rank != std::string_view("PET_NODE_RANK") || processes.empty() || processes == "1") return;
+  if (names.rank != "PET_NODE_RANK" || processes.empty() || processes == "1") return;
   throw Error(ErrorCode::environment,
               fmt::format("join: PET_NPROC_PER_NODE={} asks for several processes in a pod, and this one was "
                           "not started by torchrun: start the program with torchrun, or set numProcPerNode "
                           "to 1",
                           processes),
               rank != 0);
+}
+
+void check_one_volcano_task(const GetEnv& get_env) {
+  auto const tasks = find_volcano_tasks(get_env);
+  if (tasks.size() < 2) return;
+  throw Error(
+      ErrorCode::environment,
+      fmt::format(
+          "join: the Job of Volcano has {} tasks (VC_{}_HOSTS, VC_{}_HOSTS), so that a pod's rank is not "
+          "known: make the pods of one task the ranks, or let Volcano's plugin pytorch set RANK and "
+          "WORLD_SIZE, or set MUSTER_JOIN=alone for a program of one process",
+          tasks.size(), tasks[0], tasks[1]),
+      get_env("VC_TASK_INDEX") != "0");
+}
+
+// Pods for which the manifest sets one host name are one host in Volcano's list.
+void check_volcano_index(const GetEnv& get_env, const RankEnvironment& names, int size) {
+  if (names.rank != "VC_TASK_INDEX") return;
+  auto const index = parse_required(get_env, names.rank, 0, max_ranks - 1);
+  if (index < size) return;
+  throw Error(
+      ErrorCode::environment,
+      fmt::format("join: {}={}, but {}={}: leave out hostname in the task's template, so that each pod "
+                  "has its own",
+                  names.rank, index, names.size, size));
 }
 
 }  // namespace
@@ -164,17 +189,20 @@ std::optional<SlurmStep> read_slurm_step(const GetEnv& get_env) {
 
 std::optional<EnvRendezvous> read_env_rendezvous(const GetEnv& get_env) {
   auto const names = find_rank_environment(get_env);
-  if (!names || get_env(names->host).empty()) return std::nullopt;
+  if (!names) check_one_volcano_task(get_env);
+  auto const host = names ? get_env(names->host) : "";
+  if (host.empty()) return std::nullopt;
   auto const port = get_env(names->port);
   if (port.empty() && !names->is_pod) return std::nullopt;
   EnvRendezvous rendezvous;
   rendezvous.size = parse_required(get_env, names->size, 1, max_ranks);
+  check_volcano_index(get_env, *names, rendezvous.size);
   if (rendezvous.size == 1) return std::nullopt;
   rendezvous.rank = parse_required(get_env, names->rank, 0, rendezvous.size - 1);
   if (!get_env("LOCAL_RANK").empty())
     rendezvous.local_rank = parse_required(get_env, "LOCAL_RANK", 0, rendezvous.size - 1);
   rendezvous.local_size = parse_int(get_env("LOCAL_WORLD_SIZE"), 1, rendezvous.size).value_or(0);
-  rendezvous.host = get_env(names->host);
+  rendezvous.host = host.substr(0, host.find(','));
   int const master = port.empty() ? default_master_port : parse_required(get_env, names->port, 1, 65535);
   rendezvous.port = static_cast<std::uint16_t>(master < 65535 ? master + 1 : master - 1);
   if (!get_env("MUSTER_PORT").empty())

@@ -45,9 +45,11 @@ struct EnvRendezvous {
 ///   LeaderWorkerSet      LWS_WORKER_INDEX, LWS_GROUP_SIZE, LWS_LEADER_ADDRESS
 ///   Kubeflow Trainer     PET_NODE_RANK, PET_NNODES, PET_MASTER_ADDR
 ///   Indexed Job, JobSet  JOB_COMPLETION_INDEX, and the manifest's WORLD_SIZE and MASTER_ADDR
+///   Volcano, one task    VC_TASK_INDEX, VC_(task)_NUM, the first of VC_(task)_HOSTS
 /// A pod's MASTER_PORT, or PET_MASTER_PORT, may be missing: 29500. Nothing for a job of one rank.
-/// @throws Error(ErrorCode::environment) when one of them is not a number in its range, or when
-/// PET_NPROC_PER_NODE promises more than one process in a pod, which torchrun would have started.
+/// @throws Error(ErrorCode::environment) when one of them is not a number in its range, when
+/// PET_NPROC_PER_NODE promises more than one process in a pod, which torchrun would have started, or when a
+/// Job of Volcano has several tasks, whose pods have no common order.
 std::optional<EnvRendezvous> read_env_rendezvous(const GetEnv& get_env);
 
 /// True below torchrun: RANK and WORLD_SIZE are then the innermost launcher's, and the variables of PMIx and

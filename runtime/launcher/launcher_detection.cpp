@@ -2,6 +2,7 @@
 #include "launcher/launcher_detection.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "deadline.hpp"
 #include "text/parse_number.hpp"
@@ -19,7 +20,7 @@ std::optional<DetectedLauncher> detect_slurm(const GetEnv& get_env) {
   return DetectedLauncher{tasks, parse_count(get_env("SLURM_PROCID")), "srun"};
 }
 
-constexpr RankEnvironment rank_environments[] = {
+const RankEnvironment rank_environments[] = {
     {"RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", false},
     {"LeaderWorkerSet", "LWS_WORKER_INDEX", "LWS_GROUP_SIZE", "LWS_LEADER_ADDRESS", "MASTER_PORT", true},
     {"Kubeflow Trainer", "PET_NODE_RANK", "PET_NNODES", "PET_MASTER_ADDR", "PET_MASTER_PORT", true},
@@ -28,10 +29,42 @@ constexpr RankEnvironment rank_environments[] = {
 
 }  // namespace
 
+std::string GetEnv::operator()(const std::string& name) const {
+  if (lookup_ != nullptr) return lookup_(name.c_str());
+  auto const found = variables_.find(name);
+  return found == variables_.end() ? "" : found->second;
+}
+
+std::vector<std::string> GetEnv::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : variables_) names.push_back(name);
+  for (char** variable = environ; lookup_ != nullptr && variable != nullptr && *variable != nullptr;
+       ++variable)
+    names.push_back(std::string(*variable).substr(0, std::string_view(*variable).find('=')));
+  return names;
+}
+
+std::vector<std::string> find_volcano_tasks(const GetEnv& get_env) {
+  constexpr std::string_view prefix = "VC_", suffix = "_HOSTS";
+  std::vector<std::string> tasks;
+  if (get_env("VC_TASK_INDEX").empty()) return tasks;
+  for (const auto& name : get_env.names())
+    if (name.size() > prefix.size() + suffix.size() && name.starts_with(prefix) && name.ends_with(suffix))
+      tasks.push_back(name.substr(prefix.size(), name.size() - prefix.size() - suffix.size()));
+  return tasks;
+}
+
 std::optional<RankEnvironment> find_rank_environment(const GetEnv& get_env) {
   for (const auto& names : rank_environments)
     if (!get_env(names.rank).empty() && !get_env(names.size).empty()) return names;
-  return std::nullopt;
+  auto const tasks = find_volcano_tasks(get_env);
+  if (tasks.size() != 1) return std::nullopt;
+  return RankEnvironment{.launcher = "Volcano",
+                         .rank = "VC_TASK_INDEX",
+                         .size = "VC_" + tasks.front() + "_NUM",
+                         .host = "VC_" + tasks.front() + "_HOSTS",
+                         .port = "MASTER_PORT",
+                         .is_pod = true};
 }
 
 std::optional<DetectedLauncher> detect_launcher(const GetEnv& get_env) {

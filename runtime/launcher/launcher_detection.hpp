@@ -2,30 +2,51 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "muster/error.hpp"
 
 namespace muster::bootstrap {
 
-/// The value of an environment variable, empty when it is not set.
-using GetEnv = std::function<std::string(const char*)>;
+/// Environment variables: this process's, or given ones.
+class GetEnv {
+ public:
+  /// This process's. `lookup`: get_env.
+  GetEnv(std::string (*lookup)(const char* name)) : lookup_(lookup) {}
+  explicit GetEnv(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {}
+
+  /// The value of a variable, empty when it is not set.
+  std::string operator()(const std::string& name) const;
+  /// The names of all variables that are set.
+  std::vector<std::string> names() const;
+
+ private:
+  std::string (*lookup_)(const char* name) = nullptr;
+  std::map<std::string, std::string> variables_;
+};
 
 /// Names of the variables by which a launcher tells a process its place.
 struct RankEnvironment {
-  const char* launcher;  ///< in messages
-  const char* rank;
-  const char* size;
-  const char* host;  ///< rank 0's
-  const char* port;
-  bool is_pod;  ///< one of Kubernetes, whose pods each have an address of their own
+  std::string launcher;  ///< in messages
+  std::string rank;
+  std::string size;
+  std::string host;  ///< rank 0's, or the hosts of all ranks with commas between
+  std::string port;
+  bool is_pod = false;  ///< one of Kubernetes, whose pods each have an address of their own
 };
 
 /// The names of the first launcher for which rank and size are set: torchrun's, then Kubernetes' kinds.
+/// Nothing for a Job of Volcano with several tasks.
 std::optional<RankEnvironment> find_rank_environment(const GetEnv& get_env);
+
+/// The tasks of the Volcano Job that this pod belongs to, as Volcano writes them in its variables: RANKS of
+/// VC_RANKS_HOSTS. Nothing without Volcano's plugins env and svc.
+std::vector<std::string> find_volcano_tasks(const GetEnv& get_env);
 
 /// How many tasks the launcher started, including this process, according to its variables.
 struct DetectedLauncher {

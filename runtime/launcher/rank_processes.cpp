@@ -22,8 +22,8 @@ constexpr int max_unreadable = 3;
 
 // The variables that are equal in all processes of a job, set or not, and the one with the rank.
 struct RankMarker {
-  std::vector<const char*> job;
-  const char* rank;
+  std::vector<std::string> job;
+  std::string rank;
 };
 
 std::optional<RankMarker> find_marker(const GetEnv& get_env, const std::string& method) {
@@ -77,7 +77,7 @@ std::map<int, RankProcess> find_rank_processes(const GetEnv& get_env, const std:
       if (++unreadable_count == max_unreadable) break;
       continue;
     }
-    bool const ours = std::all_of(marker->job.begin(), marker->job.end(), [&](const char* name) {
+    bool const ours = std::all_of(marker->job.begin(), marker->job.end(), [&](const std::string& name) {
       return find_value(*environment, name) == get_env(name);
     });
     auto const rank = ours ? parse_number<long>(find_value(*environment, marker->rank)) : std::nullopt;

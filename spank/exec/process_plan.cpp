@@ -7,6 +7,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "exec/cpu_quota.hpp"
 #include "exec/process_gpus.hpp"
 #include "gpus/gpu_assignment.hpp"
 #include "placement/topology/read.hpp"
@@ -51,6 +52,14 @@ TaskGpus find_own_gpus(const Step& step, const ProcessGpus& gpus, const placemen
   return found;
 }
 
+/// More threads than these would be stopped for a part of each period.
+int share_quota(const ProcessRequest& request) {
+  const auto quota = read_cpu_quota(request.root);
+  if (!quota) return 0;
+  const double share = std::min(*quota / std::max(request.local_size, 1), double{CpuSet::limit});
+  return std::max(static_cast<int>(share), 1);
+}
+
 void choose_task(ProcessPlan& plan, const GpuAccess& openable, const ProcessGpus& gpus, int rank,
                  const placement::GetEnv& get_env) {
   const Step& step = plan.step;
@@ -91,6 +100,7 @@ ProcessPlan plan_process(const ProcessRequest& request, const StepOptions& optio
   step.gpus = find_step_gpus(step.node, step.facts.gpus, request.root);
   step.placement = placement::place(step.node, make_request(step.node, step.facts, options, step.gpus.all));
   step.environment = read_task_environment(step.facts, options.parts, "", get_env, plan.warnings);
+  step.environment.job.quota_cpus = share_quota(request);
   plan.task.local_rank = request.local_rank;
   choose_task(plan, openable, gpus, request.rank, get_env);
   return plan;

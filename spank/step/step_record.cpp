@@ -29,7 +29,7 @@ MUSTER_RECORD_FIELDS(placement::Placement, tasks, warnings, notes)
 MUSTER_RECORD_FIELDS(placement::StepPorts, master, coordinator, workers, origin)
 MUSTER_RECORD_FIELDS(placement::JobFacts, rank, world_size, local_rank, local_world_size, master_address,
                      ports, tensorflow_cluster, socket_interface, socket_reason, mpi_interface, fence,
-                     visible_gpus, gpus_by_index, shown_gpus, first_own, cuda_visible_devices)
+                     visible_gpus, gpus_by_index, shown_gpus, first_own, cuda_visible_devices, quota_cpus)
 MUSTER_RECORD_FIELDS(placement::Variable, name, value, reason, origin)
 MUSTER_RECORD_FIELDS(placement::Setting, name, value, file)
 MUSTER_RECORD_FIELDS(placement::FileSettings, user_files, profiles, nccl_conf)

@@ -49,10 +49,11 @@ operator_mpirun() {
     OMPI_MCA_plm_rsh_args="-F $PODS/ssh_config" "$@" timeout 60 mpirun "$(program)"
 }
 
-@test "pods of a LeaderWorkerSet, a TrainJob and an Indexed Job join, with the key of a Secret" {
+@test "pods of a LeaderWorkerSet, a TrainJob, an Indexed Job and a Job of Volcano join, with the key of a Secret" {
   for variables in "LWS_WORKER_INDEX=% LWS_GROUP_SIZE=2 LWS_LEADER_ADDRESS=n0" \
     "PET_NODE_RANK=% PET_NNODES=2 PET_NPROC_PER_NODE=1 PET_MASTER_ADDR=n0 PET_MASTER_PORT=29400" \
-    "JOB_COMPLETION_INDEX=% WORLD_SIZE=2 MASTER_ADDR=n0"; do
+    "JOB_COMPLETION_INDEX=% WORLD_SIZE=2 MASTER_ADDR=n0" \
+    "VK_TASK_INDEX=% VC_TASK_INDEX=% VC_GPU_RANKS_NUM=2 VC_GPU_RANKS_HOSTS=n0,n1"; do
     # shellcheck disable=SC2086 # words
     run -0 in_pods MUSTER_KEY_FILE="$PODS/key" $variables
     [[ "$output" == *"joined through address: 2 ranks on 2 hosts"* ]]
@@ -72,6 +73,21 @@ operator_mpirun() {
   [ "$status" = 78 ]
   [ "$(grep -c . <<<"$output")" = 1 ]
   [[ "$output" == *"MUSTER_KEY_FILE=/etc/muster/key: it cannot be read"* ]]
+}
+
+@test "pods of Volcano that have no Secret, no number, one host name or several tasks, get one line of each first pod" {
+  run in_pods VC_TASK_INDEX=% VC_RANKS_NUM=2 VC_RANKS_HOSTS=n0,n1
+  [ "$status" = 78 ]
+  [ "$(grep -c . <<<"$output")" = 1 ]
+  [[ "$output" == *"VC_TASK_INDEX=0, VC_RANKS_NUM=2 and VC_RANKS_HOSTS=n0 name a job over hosts but MUSTER_KEY is not set"* ]]
+  run in_pods MUSTER_KEY_FILE="$PODS/key" VC_TASK_INDEX=1 VC_RANKS_NUM=1 VC_RANKS_HOSTS=n0
+  [ "$status" = 78 ]
+  [ "$(sort -u <<<"$output" | grep -c .)" = 1 ]
+  [[ "$output" == *"VC_TASK_INDEX=1, but VC_RANKS_NUM=1: leave out hostname"* ]]
+  run in_pods MUSTER_KEY_FILE="$PODS/key" VC_TASK_INDEX=0 VC_MASTER_NUM=1 VC_MASTER_HOSTS=n0 VC_WORKER_NUM=1 VC_WORKER_HOSTS=n1
+  [ "$status" = 78 ]
+  [ "$(grep -c . <<<"$output")" = 2 ]
+  [ "$(grep -c 'the Job of Volcano has 2 tasks (VC_.*_HOSTS, VC_.*_HOSTS), .*: make the pods of one task the ranks' <<<"$output")" = 2 ]
 }
 
 @test "an MPIJob runs on all pods, and one whose mpirun ignores the hostfile is refused" {

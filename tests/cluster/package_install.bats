@@ -6,7 +6,7 @@
 load setup
 
 setup_file() {
-  export PACKAGES=$BATS_FILE_TMPDIR/packages MACHINE=$BATS_FILE_TMPDIR/machine
+  export PACKAGES=$BATS_FILE_TMPDIR/packages MACHINE=$BATS_FILE_TMPDIR/machine RPMS=$BATS_FILE_TMPDIR/rpms
   mkdir "$PACKAGES" "$MACHINE"
   make_packages > "$BATS_FILE_TMPDIR/packages.log" 2>&1 || { tail -n 30 "$BATS_FILE_TMPDIR/packages.log"; return 1; }
   unshare --mount setpriv --pdeathsig KILL bash tests/cluster/clean_machine.bash "$MACHINE" "$REPOSITORY" "$MUSTER_BUILD" \
@@ -22,16 +22,30 @@ teardown_file() {
 }
 
 # make_packages: builds the target `package` in a copy of the build folder that is configured like the preset
-# package. Nothing is compiled again.
+# package, and the RPMs of muster.spec from what is built there. Nothing is compiled again.
 make_packages() {
   mkdir "$BATS_FILE_TMPDIR/own"
+  if has_older_rpm; then
+    mkdir -p "$RPMS/BUILD/muster-$(version)"
+    cp LICENSE "$RPMS/BUILD/muster-$(version)"
+  fi
   # shellcheck disable=SC2016  # expanded by that shell
   unshare --mount bash -ec '
     mount -t tmpfs own "$2" && mkdir "$2/changes" "$2/work"
     mount -t overlay own -o "lowerdir=$1,upperdir=$2/changes,workdir=$2/work" "$1"
     cmake -D MUSTER_SYSTEM=ON -D MUSTER_TESTS=OFF "$1"
     cmake --build "$1" --target package
-    cp "$1"/packages/*.* "$3"' - "$MUSTER_BUILD" "$BATS_FILE_TMPDIR/own" "$PACKAGES"
+    cp "$1"/packages/*.* "$3"
+    if [ -d "$4" ]; then
+      for step in -bi -bb; do
+        rpmbuild $step --short-circuit --nodeps -D "_topdir $4" -D "_vpath_builddir $1" etc/packages/muster.spec
+      done
+    fi' - "$MUSTER_BUILD" "$BATS_FILE_TMPDIR/own" "$PACKAGES" "$RPMS"
+}
+version() { sed -nE 's/^project\(.* VERSION ([0-9.]+) .*/\1/p' CMakeLists.txt; }
+# has_older_rpm: RPM before 4.20, whose builds can begin with their installation.
+has_older_rpm() {
+  command -v rpmbuild > /dev/null && [ "$(printf '%s\n' 4.20 "$(rpm --version | awk '{ print $NF }')" | sort --version-sort | head -n 1)" != 4.20 ]
 }
 
 # Replaces setup.bash's: the lab runs on the clean machine.
@@ -292,4 +306,27 @@ lacks() {
   for name in libmuster libmuster-devel muster-slurm-plugin muster-trainer; do
     rpmspec --parse "$PACKAGES/$name.spec" > /dev/null
   done
+}
+
+# files_of RPM: lists its files, without the debugger's links and without the licence, which each kind has elsewhere.
+files_of() { rpm --query --package "$1" --queryformat '[%{FILEMODES:perms} %{FILENAMES}\n]' | grep -vE '^d|/\.build-id/|/LICENSE$' | sort; }
+
+@test "muster.spec makes the RPMs that the target package makes" {
+  has_older_rpm || skip "needs rpmbuild before 4.20 (on Debian 12: rpm)"
+  local file own name
+  for file in "$PACKAGES"/*.rpm; do
+    own=$RPMS/RPMS/$(uname -m)/$(basename "$file")
+    [ -n "$(files_of "$file")" ]
+    diff <(files_of "$file") <(files_of "$own")
+    rpm --query --list --package "$own" | grep -q '^/usr/share/licenses/.*/LICENSE$'
+    diff <(rpm --query --configfiles --package "$file") <(rpm --query --configfiles --package "$own")
+    name=$(rpm --query --package --queryformat '%{NAME}' "$file")
+    # The folders that no other package has are the package's own.
+    for folder in $(rpm --query --list --package "$own" | sed -nE 's|/[^/]+$||p' | grep muster | sort -u); do
+      rpm --query --package "$own" --queryformat '[%{FILEMODES:perms} %{FILENAMES}\n]' | grep -qE "^d.* $folder$" || { echo "$name: $folder"; false; }
+    done
+  done
+  diff <(rpm --query --requires --package "$PACKAGES"/muster-slurm-plugin-*.rpm | grep slurm) \
+    <(rpm --query --requires --package "$RPMS"/RPMS/*/muster-slurm-plugin-*.rpm | grep slurm)
+  rpm --query --scripts --package "$RPMS"/RPMS/*/muster-slurm-plugin-*.rpm | grep -q '/run/muster/topology'
 }

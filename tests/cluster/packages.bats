@@ -3,6 +3,8 @@
 # The messages of ./demo and ./check when they cannot install: the packages that are needed; nothing is
 # half-installed.
 
+bats_require_minimum_version 1.5.0
+
 setup() {
   stand_ins=$BATS_TEST_TMPDIR/bin
   mkdir "$stand_ins"
@@ -74,4 +76,25 @@ as_if() {
   [ "$status" != 0 ] && [ "${#lines[@]}" = 1 ] && [[ "$output" == *"many"* ]]
   run ./check --fast
   [ "$status" != 0 ] && [ "${#lines[@]}" = 1 ] && [[ "$output" == *"--fast"* ]]
+}
+
+@test "the source RPM has the spec and the sources, and its spec names the four packages" {
+  command -v rpmbuild > /dev/null || skip "rpmbuild is missing (on Debian: rpm)"
+  cd "$BATS_TEST_TMPDIR"
+  local version spec=$OLDPWD/etc/packages/muster.spec query=(-D "slurm_series 24.11" -q --queryformat '%{NAME}-%{VERSION}-%{RELEASE}\n')
+  version=$(sed -nE 's/^project\(.* VERSION ([0-9.]+) .*/\1/p' "$OLDPWD/CMakeLists.txt")
+  tar -czf "muster-$version.tar.gz" --transform "s,^,muster-$version/," -C "$OLDPWD" CMakeLists.txt LICENSE etc/packages/muster.spec
+  rpmbuild -ts -D "_topdir $PWD/top" "muster-$version.tar.gz"
+  [ "$(rpm --query --list --package top/SRPMS/*.rpm | sort | paste -sd' ')" = "muster-$version.tar.gz muster.spec" ]
+  [ "$(rpmspec "${query[@]}" "$spec" | sort | paste -sd' ')" = "libmuster-$version-1 libmuster-devel-$version-1 muster-$version-1 \
+muster-slurm-plugin-$version-1+slurm24.11 muster-trainer-$version-1" ]
+  # Slurm's series, and the choices.
+  run -0 rpmspec -D 'slurm_series 24.11' -q --requires "$spec"
+  grep -qx 'slurm >= 24.11' <<<"$output"
+  grep -qx 'slurm < 24.12' <<<"$output"
+  [[ "$(rpmspec --parse "$spec")" == *-DMUSTER_CUDA=OFF*-DMUSTER_ONEDNN=ON* ]]
+  [[ "$(rpmspec --with cuda --without onednn --parse "$spec")" == *-DMUSTER_CUDA=ON*-DMUSTER_ONEDNN=OFF* ]]
+  # Without Slurm's headers no plugin is built whose series is not known.
+  run ! rpmbuild -tc --nodeps -D "_topdir $PWD/top" -D 'slurm_series %{nil}' "muster-$version.tar.gz"
+  grep -q 'slurm_version.h was not found: install slurm-devel, or define slurm_series' <<<"$output"
 }

@@ -19,10 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     at = end + 1;
   }
-  GetEnv const lookup = [&](const char* name) {
-    auto const found = variables.find(name);
-    return found == variables.end() ? std::string() : found->second;
-  };
+  GetEnv const lookup(variables);
   try {
     if (auto const step = read_slurm_step(lookup)) {
       if (step->host_of.size() != static_cast<std::size_t>(step->size)) std::abort();

@@ -86,7 +86,10 @@ void add_devices(const TaskPlacement& task, const JobFacts& facts, std::vector<V
   if (!socket.empty()) variables.push_back({"GLOO_SOCKET_IFNAME", socket, reason});
   if (!facts.mpi_interface.empty())
     variables.push_back({"OMPI_MCA_btl_tcp_if_include", facts.mpi_interface, reason});
-  variables.push_back({"OMP_NUM_THREADS", std::to_string(std::max(task.cores, 1)), "the task's cores"});
+  const bool by_quota = facts.quota_cpus > 0 && facts.quota_cpus < task.cores;
+  variables.push_back({"OMP_NUM_THREADS",
+                       std::to_string(by_quota ? facts.quota_cpus : std::max(task.cores, 1)),
+                       by_quota ? "the task's share of the CPU quota" : "the task's cores"});
 }
 
 void add_job(const JobFacts& facts, std::vector<Variable>& variables) {

@@ -53,6 +53,7 @@ struct JobFacts {
   std::optional<std::vector<PlacedGpu>> shown_gpus;
   int first_own = 0;  ///< index in shown_gpus of the first of the task's own GPUs
   std::optional<std::string> cuda_visible_devices;  ///< the task's CUDA_VISIBLE_DEVICES if it must not change
+  int quota_cpus = 0;  ///< the task's share of a CPU quota, in whole CPUs; 0: no quota
 };
 
 /// The variables for one task, in a fixed order, without regard to existing variables. Pure.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# The manifests of etc/kubernetes against the schemas of Kubernetes, JobSet and Kubeflow Trainer. Run by ./check
-# --frameworks after tests/cluster/frameworks/install.
+# The manifests of etc/kubernetes against the schemas of Kubernetes, JobSet, Kubeflow Trainer, MPIJob and Volcano.
+# Run by ./check --frameworks after tests/cluster/frameworks/install.
 load ../setup
 
 python() { printf '%s/frameworks/kubernetes/bin/python3' "$MUSTER_BUILD"; }
@@ -14,7 +14,7 @@ setup() {
 
 @test "each manifest fits its schema, and its numbers of ranks agree" {
   run -0 checked "$REPOSITORY"/etc/kubernetes/*.yaml
-  [ "$(grep -c ': good$' <<<"$output")" = 4 ]
+  [ "$(grep -c ': good$' <<<"$output")" = 5 ]
 }
 
 @test "rendered manifests fit their schemas, and a command's words stay as they are" {
@@ -56,10 +56,13 @@ for path in sys.argv[2:]:
 CHECK
 }
 
-@test "a field that no schema has is found" {
+@test "a field or a value that no schema has is found" {
   local change
   for change in jobset/failurePolicy/failurePolicies jobset/mountPath/mountpath jobset/'completions: 2'/'completions: 3' \
-    trainjob/numNodes/nodes mpijob/slotsPerWorker/slots gpu-and-nic/matchAttribute/attribute; do
+    trainjob/numNodes/nodes mpijob/slotsPerWorker/slots mpijob/'slotsPerWorker: 8'/'slotsPerWorker: "8"' mpijob/v2beta1/v1 \
+    mpijob/'cleanPodPolicy: Running'/'cleanPodPolicy: Always' mpijob/Launcher/Master mpijob/backoffLimit/backOffLimit \
+    volcano/maxRetry/maxRetries volcano/'svc: .]'/'ssh: []' volcano/PodFailed/PodFail volcano/'replicas: 2'/'replicas: 3' \
+    gpu-and-nic/matchAttribute/attribute; do
     IFS=/ read -r file from to <<<"$change"
     sed "s/$from/$to/" "$REPOSITORY/etc/kubernetes/$file.yaml" >"$BATS_TEST_TMPDIR/$file.yaml"
     run ! checked "$BATS_TEST_TMPDIR/$file.yaml"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versions, options and libraries in the descriptions of Muster for Spack, EasyBuild, Debian and the forge agree with CMakeLists.txt."""
+"""Versions, options and libraries in the descriptions of Muster for Spack, EasyBuild, RPM, Debian and the forge agree with CMakeLists.txt."""
 import json
 import os
 import re
@@ -111,6 +111,23 @@ class EasyBuild(unittest.TestCase):
         needed = {name for name, *_ in config["builddependencies"]}
         for path in (PACKAGES / "easybuild").glob("asio-*.eb"):
             self.assertIn("asio", needed)
+
+
+class Rpm(unittest.TestCase):
+    def setUp(self):
+        self.spec = (PACKAGES / "muster.spec").read_text()
+
+    def test_version_options_and_packages_are_those_of_cmake(self):
+        self.assertIn(f"\nVersion: {VERSION}\n", self.spec)
+        self.assertEqual(options(self.spec), {f"MUSTER_{part}" for part in PARTS})
+        named = dict(re.findall(r"set\(muster_package_(\w+) ([\w-]+)\)", (SOURCE / "etc/packages.cmake").read_text()))
+        files = {component: name for name, component in re.findall(r"^%files -n (\S+) -f (\w+)\.files$", self.spec, flags=re.M)}
+        self.assertEqual(files, named | {"development": "libmuster-devel"})
+
+    def test_least_versions_are_those_of_cmake(self):
+        for package, pattern in (("cmake", r"cmake_minimum_required\(VERSION ([\d.]+)"), ("cuda-nvcc", r"find_package\(CUDAToolkit (\d+)"),
+                                 ("libnccl-devel", r"NCCL_VERSION VERSION_GREATER_EQUAL ([\d.]+)")):
+            self.assertIn(f"\nBuildRequires: {package} >= {re.search(pattern, CMAKE)[1]}\n", self.spec)
 
 
 class Debian(unittest.TestCase):

@@ -145,6 +145,27 @@ TEST_CASE("muster exec places as muster plan does") {
   }
 }
 
+TEST_CASE("muster exec divides a CPU quota over its processes' threads, and leaves their CPUs as they are") {
+  const TemporaryFolder tree;
+  muster::placement::test::write_machine(tree);  // four cores
+  const auto variables = [&](const std::string& options) {
+    return parse_variables(
+        run_exec("--dry-run " + options + " --root '" + tree.path().string() + "'").output);
+  };
+  const auto before = variables(at(1, 2));
+  CHECK(before.at("OMP_NUM_THREADS") == "2");
+  tree.write("proc/self/cgroup", "0::/\n");
+  tree.write("sys/fs/cgroup/cpu.max", "250000 100000\n");
+  const auto after = variables(at(1, 2));
+  CHECK(after.at("OMP_NUM_THREADS") == "1");
+  CHECK(after.at("MUSTER_CPUS") == before.at("MUSTER_CPUS"));
+  CHECK(variables(at(0, 1) + " --muster gpu=off").at("OMP_NUM_THREADS") == "2");
+  tree.write("sys/fs/cgroup/cpu.max", "10000 100000\n");
+  CHECK(variables(at(1, 2)).at("OMP_NUM_THREADS") == "1");
+  tree.write("sys/fs/cgroup/cpu.max", "800000 100000\n");
+  CHECK(variables(at(1, 2)).at("OMP_NUM_THREADS") == "2");
+}
+
 TEST_CASE("muster exec divides the GPUs that CUDA_VISIBLE_DEVICES leaves") {
   const TemporaryFolder tree;
   muster::placement::test::write_machine(tree);

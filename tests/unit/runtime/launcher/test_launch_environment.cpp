@@ -121,7 +121,9 @@ TEST_CASE("a pod finds its job in the variables of Kubernetes' kinds, and torchr
   Set const trainer{
       {"PET_NODE_RANK", "2"}, {"PET_NNODES", "4"}, {"PET_MASTER_ADDR", "l"}, {"PET_MASTER_PORT", "29400"}};
   Set const indexed{{"JOB_COMPLETION_INDEX", "2"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "l"}};
-  for (const auto& [set, port] : {std::pair(lws, 29501), {trainer, 29401}, {indexed, 29501}}) {
+  Set const volcano{{"VC_TASK_INDEX", "2"}, {"VC_GPU_RANKS_NUM", "4"}, {"VC_GPU_RANKS_HOSTS", "l,m,n,o"}};
+  for (const auto& [set, port] :
+       {std::pair(lws, 29501), {trainer, 29401}, {indexed, 29501}, {volcano, 29501}}) {
     auto const found = read_env_rendezvous(variables(set));
     REQUIRE(found);
     CHECK((found->rank == 2 && found->size == 4 && found->host == "l" && found->port == port));
@@ -147,6 +149,39 @@ TEST_CASE("a pod whose variables are incomplete or wrong gets a line that names 
   CHECK_THAT(check_singleton_allowed(variables(without_address))->what(),
              ContainsSubstring("set MASTER_ADDR"));
   CHECK_FALSE(check_singleton_allowed(variables({{"JOB_COMPLETION_INDEX", "3"}})));
+}
+
+TEST_CASE("a pod of Volcano joins the pods of its task, and Jobs whose pods have no order get a line") {
+  Set task{{"VC_TASK_INDEX", "1"}, {"VC_RANKS_NUM", "2"}, {"VC_RANKS_HOSTS", "j-ranks-0.j,j-ranks-1.j"}};
+  CHECK(read_env_rendezvous(variables(task))->variables ==
+        "VC_TASK_INDEX=1, VC_RANKS_NUM=2 and VC_RANKS_HOSTS=j-ranks-0.j");
+  auto const with = [&](const Set& changes) {
+    auto set = changes;
+    set.insert(task.begin(), task.end());
+    return variables(set);
+  };
+  CHECK_THROWS_WITH(read_env_rendezvous(with({{"VC_RANKS_NUM", "x"}})),
+                    ContainsSubstring("VC_RANKS_NUM='x'"));
+  CHECK_THROWS_WITH(read_env_rendezvous(with({{"VC_TASK_INDEX", "-"}})),
+                    ContainsSubstring("VC_TASK_INDEX='-'"));
+  // a host name that the manifest sets for all pods
+  CHECK_THROWS_WITH(read_env_rendezvous(with({{"VC_RANKS_NUM", "1"}, {"VC_RANKS_HOSTS", "h.j"}})),
+                    ContainsSubstring("VC_TASK_INDEX=1, but VC_RANKS_NUM=1: leave out hostname"));
+  CHECK_FALSE(read_env_rendezvous(
+      with({{"VC_TASK_INDEX", "0"}, {"VC_RANKS_NUM", "1"}, {"VC_RANKS_HOSTS", "j-ranks-0.j"}})));
+  auto const two_tasks = with({{"VC_WORKER_NUM", "3"}, {"VC_WORKER_HOSTS", "a,b,c"}});
+  CHECK_THROWS_WITH(read_env_rendezvous(two_tasks),
+                    ContainsSubstring("has 2 tasks (VC_RANKS_HOSTS, VC_WORKER_HOSTS)"));
+  CHECK_FALSE(detect_launcher(two_tasks));
+  CHECK(read_env_rendezvous(with({{"VC_WORKER_NUM", "3"},
+                                  {"VC_WORKER_HOSTS", "a,b,c"},
+                                  {"RANK", "3"},
+                                  {"WORLD_SIZE", "4"},
+                                  {"MASTER_ADDR", "j-ranks-0.j"},
+                                  {"MASTER_PORT", "23456"}}))
+            ->rank == 3);
+  // Without the plugin svc the pods do not know each other.
+  CHECK_FALSE(read_env_rendezvous(variables({{"VC_TASK_INDEX", "1"}})));
 }
 
 TEST_CASE("a hostfile that Open MPI 5 did not read is an error") {

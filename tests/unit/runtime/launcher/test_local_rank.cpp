@@ -76,6 +76,8 @@ TEST_CASE("a process in a pod of Kubernetes is the only one there, unless a laun
   CHECK(found(pod + open_mpi) == found(open_mpi));
   Set const group{{"LWS_WORKER_INDEX", "1"}, {"LWS_GROUP_SIZE", "4"}, {"LWS_LEADER_ADDRESS", "p"}};
   CHECK(found(group) == "LeaderWorkerSet 0/1 -1/0");
+  CHECK(found({{"VC_TASK_INDEX", "1"}, {"VC_RANKS_NUM", "2"}, {"VC_RANKS_HOSTS", "p,q"}}) ==
+        "Volcano 0/1 -1/0");
 }
 
 TEST_CASE("the innermost launcher's variables count") {

@@ -9,8 +9,5 @@
 
 /// An environment of these variables alone.
 inline muster::bootstrap::GetEnv variables(std::map<std::string, std::string> set) {
-  return [set = std::move(set)](const char* name) {
-    auto const found = set.find(name);
-    return found == set.end() ? std::string() : found->second;
-  };
+  return muster::bootstrap::GetEnv(std::move(set));
 }
