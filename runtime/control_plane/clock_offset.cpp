@@ -28,6 +28,11 @@ ClockReading read_clocks() {
           nanoseconds_since_epoch<std::chrono::steady_clock>()};
 }
 
+HostClockOffset bound_offset(std::int64_t theirs, std::int64_t after, std::int64_t before) {
+  auto const middle = after + (before - after) / 2;
+  return {std::chrono::nanoseconds(theirs - middle), std::chrono::nanoseconds((before - after) / 2)};
+}
+
 ClockOffset estimate_offset(std::span<const ClockSample> samples) {
   if (samples.empty()) return {};
   auto const& [sent, rank0, received] = *std::min_element(

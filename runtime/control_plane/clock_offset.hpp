@@ -35,6 +35,16 @@ struct ClockOffset {
   std::chrono::nanoseconds round_trip{0};
 };
 
+/// How far a host's CLOCK_REALTIME is ahead of rank 0's. `uncertainty` bounds the error.
+struct HostClockOffset {
+  std::chrono::nanoseconds ahead{0};
+  std::chrono::nanoseconds uncertainty{0};
+};
+
+/// From a host's clock `theirs`, which was read between two moments of rank 0's clock. All in nanoseconds.
+/// Pure.
+HostClockOffset bound_offset(std::int64_t theirs, std::int64_t after, std::int64_t before);
+
 /// Uses the sample with the shortest round trip, which delays distort least, and assumes that request and
 /// response took equally long (NTP's clock filter and on-wire protocol, RFC 5905, sections 10 and 8). Zero
 /// without samples. Pure.

@@ -48,7 +48,8 @@ void ControlPlane::start_coordinator(ControlPlaneOptions options) {
       thread_.io(), [this](const Message& message) { handlers_.dispatch(message); }, options_.roster,
       options_.host_leaders, options_.heartbeat_timeout, options_.stall_warning,
       operation_tracker_.flight_recorder());
-  if (acceptor_) coordinator_->open(std::move(acceptor_), key_);
+  if (acceptor_) coordinator_->open(std::move(acceptor_), options_.listener.get(), key_);
+  options_.listener.reset();
   thread_.start();
 }
 
@@ -61,12 +62,10 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
   auto& io = plane->thread_.io();
   int const host_leader = plane->host_leader();
   plane->start_relay();
-  // Listens before it connects, so that its host's ranks need not retry.
-  auto acceptor =
-      plane->relay_ ? std::make_unique<AuthenticatingAcceptor>(io, local_name(key, rank)) : nullptr;
-  auto const endpoints = host_leader == rank
-                             ? parse_endpoints(addresses, port)
-                             : std::vector<Endpoint>{local_endpoint(local_name(key, host_leader))};
+  auto const endpoints =
+      host_leader == rank
+          ? parse_endpoints(addresses, port)
+          : std::vector{local_endpoint(plane->options_.local_sockets[static_cast<std::size_t>(host_leader)])};
   auto const leader_key = purpose_key(key, purpose::control_plane, host_leader == rank ? 0 : host_leader);
   auto [socket, keys] = [&] {
     try {
@@ -78,7 +77,9 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
       throw Error(error.code(), error.what(), !reports);
     }
   }();
-  if (acceptor) plane->relay_->open(std::move(acceptor), key);
+  if (plane->relay_)
+    plane->relay_->open(std::make_unique<AuthenticatingAcceptor>(io, *plane->options_.listener), key);
+  plane->options_.listener.reset();
   plane->start_channel(
       std::make_shared<SecureChannel>(std::move(socket), keys, plane->operation_tracker_.flight_recorder()));
   return plane;

@@ -4,6 +4,7 @@
 #include <asio.hpp>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -95,6 +96,11 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   /// Rank 0's clocks when its control thread handled the request.
   /// @throws Error: deadline, or the failure of the job.
   ClockReading read_rank0_clocks(std::chrono::milliseconds wait);
+
+  /// On a host leader: sends rank 0 this host's clock. Call right after connect().
+  void report_clock() { post(encode(protocol::HostClock{read_clocks().system})); }
+  /// On rank 0, after a barrier that followed every report_clock().
+  const std::map<int, HostClockOffset>& host_clocks() const { return coordinator_->host_clocks(); }
 
   /// Answers other ranks' requests on `topic` with `handler`, on the control thread: the program need not
   /// call anything. An empty function removes the handler.

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "failure/reporter_check.hpp"
 #include "muster/job.hpp"
+#include "transport/local_listener.hpp"
 
 namespace muster::control {
 
@@ -24,6 +27,10 @@ struct ControlPlaneOptions {
   bool prints_losses = false;
   /// Called on the control thread, which it may hold for the given time. Empty: never known.
   ReporterCheck::Query query_processes{};
+  /// By rank: where a host leader accepts the ranks of its host. Only those of leaders are used.
+  std::vector<std::string> local_sockets{};
+  /// This rank's, if it leads others. The control plane takes its socket.
+  std::shared_ptr<LocalListener> listener{};
 
   /// The other ranks of which `leader` is the host leader.
   std::vector<int> ranks_led_by(int leader) const {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "control_plane/clock_offset.hpp"
 #include "control_plane/rank_ranges.hpp"
 #include "control_plane/round_description.hpp"
 #include "deadline.hpp"
@@ -22,6 +21,8 @@ using bootstrap::describe_ranks;
 
 // Each thread of a rank waits in at most one round on each communicator.
 constexpr std::size_t max_rounds = 4096;
+// In nanoseconds since 1970, in the year 2116: sums and differences do not overflow.
+constexpr std::int64_t latest_time = std::int64_t{1} << 62;
 
 }  // namespace
 
@@ -35,6 +36,7 @@ Coordinator::Coordinator(asio::io_context& io, DeliverToSelf deliver_to_self, st
           std::move(recorder), heartbeat_timeout,
           [this](int rank) {
             ever_connected_.insert(rank);
+            connected_at_[rank] = read_clocks().system;
             if (failure_) connections_.send(rank, encode(*failure_));
           },
           [this](int rank, const Message& message) { on_message(rank, message); },
@@ -71,6 +73,11 @@ void Coordinator::register_handlers() {
     auto const now = read_clocks();
     send({rank}, encode(Response{request.id, encode(Clocks{now.system, now.steady})}));
   });
+  handlers_.on<HostClock>([this](int rank, const HostClock& clock) {
+    auto const connected = connected_at_.find(rank);
+    if (connected == connected_at_.end() || clock.system < 0 || clock.system > latest_time) return;
+    host_clocks_[rank] = bound_offset(clock.system, connected->second, read_clocks().system);
+  });
   handlers_.on<LauncherExit>(
       [this](int rank, const LauncherExit& exit) { on_launcher_exit(rank, exit.launcher); });
   handlers_.on<FailureReport>([this](int rank, const FailureReport& report) {
@@ -81,7 +88,8 @@ void Coordinator::register_handlers() {
   });
 }
 
-void Coordinator::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, const Key& key) {
+void Coordinator::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, LocalListener* listener,
+                       const Key& key) {
   std::vector<int> leaders;
   std::vector<int> host_ranks;
   for (int rank = 1; rank < static_cast<int>(roster_.size()); ++rank) {
@@ -92,7 +100,7 @@ void Coordinator::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, const K
   raise_fd_limit(leaders.size() + host_ranks.size());
   connections_.open(std::move(acceptor), 0, leaders, key);
   if (!host_ranks.empty())
-    connections_.open(std::make_unique<AuthenticatingAcceptor>(io_, local_name(key, 0)), 0, host_ranks, key);
+    connections_.open(std::make_unique<AuthenticatingAcceptor>(io_, *listener), 0, host_ranks, key);
 }
 
 void Coordinator::close() {

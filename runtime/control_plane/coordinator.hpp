@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "control_plane/call_comparison.hpp"
+#include "control_plane/clock_offset.hpp"
 #include "control_plane/connections.hpp"
 #include "control_plane/gather_round.hpp"
 #include "control_plane/kv_store.hpp"
@@ -38,8 +39,9 @@ class Coordinator {
               std::chrono::milliseconds stall_warning = std::chrono::milliseconds{0},
               std::shared_ptr<const FlightRecorder> recorder = nullptr);
 
-  /// Accepts the leaders of other hosts on `acceptor`, and the ranks of this host on a UNIX socket.
-  void open(std::unique_ptr<AuthenticatingAcceptor> acceptor, const Key& key);
+  /// Accepts the leaders of other hosts on `acceptor`, and the ranks of this host, if it has others, on
+  /// `listener`.
+  void open(std::unique_ptr<AuthenticatingAcceptor> acceptor, LocalListener* listener, const Key& key);
   void admit(int rank, std::shared_ptr<Channel> channel) { connections_.admit(rank, std::move(channel)); }
 
   /// Handles a message of any rank, rank 0 included.
@@ -54,6 +56,9 @@ class Coordinator {
 
   /// For a change of rank 0's last call.
   void send_heartbeat() { connections_.send_heartbeat(); }
+
+  /// By the rank that sent its host's clock. Also on another thread, once no more of them come.
+  const std::map<int, HostClockOffset>& host_clocks() const { return host_clocks_; }
 
   void when_all_disconnected(std::function<void()> callback) { connections_.when_empty(std::move(callback)); }
   void close();
@@ -95,7 +100,9 @@ class Coordinator {
   Connections connections_;
   std::vector<Hello> roster_;
   std::vector<int> host_leaders_;
-  std::set<int> ever_connected_;  // also those that disconnected since
+  std::set<int> ever_connected_;              // also those that disconnected since
+  std::map<int, std::int64_t> connected_at_;  // by host leader: CLOCK_REALTIME here, in nanoseconds
+  std::map<int, HostClockOffset> host_clocks_;
   KvStore store_;
   CallComparison calls_;
   Rounds rounds_;

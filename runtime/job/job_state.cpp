@@ -32,13 +32,12 @@ control::ControlPlaneOptions control_plane_options(const JobState& state, bool p
     }
     return control::SurvivorRendezvous::find_states(endpoints, wait, connections);
   };
-  return {state.context->roster,
-          bootstrap::host_leaders(state.records),
-          options.heartbeat_timeout,
-          options.stall_warning,
-          options.abort_grace,
-          prints_losses,
-          query_processes};
+  std::vector<std::string> local_sockets;
+  for (const auto& record : state.records) local_sockets.push_back(record.local_socket);
+  return {state.context->roster,     bootstrap::host_leaders(state.records),
+          options.heartbeat_timeout, options.stall_warning,
+          options.abort_grace,       prints_losses,
+          query_processes,           std::move(local_sockets)};
 }
 
 std::shared_ptr<control::ControlPlane> connect_to_rank_0(const JobState& state,
@@ -66,17 +65,18 @@ void JobState::start_control_plane(const Deadline& deadline) {
   auto& plane = context->plane;
   auto launcher = bootstrap::find_launcher();
   auto control_options = control_plane_options(*this, launcher && launcher->name != "slurmstepd");
+  control_options.listener = std::move(local_listener);
   if (plane) {
     plane->start_coordinator(std::move(control_options));
   } else {
     plane = connect_to_rank_0(*this, std::move(control_options), deadline);
   }
   auto const wait = [&] { return std::max(deadline.remaining(), milliseconds{100}); };
-  if (host_map.hosts > 1) bootstrap::publish_clock_offset(*plane, host_map.host_of, wait());
+  if (host_map.hosts > 1) bootstrap::report_host_clock(*plane, host_map.host_of);
   observe::serve_metrics(*plane, self());
   plane->barrier("join", wait());
   if (host_map.hosts > 1 && context->rank == 0 && !collects_findings) {
-    for (const auto& finding : bootstrap::check_clock_skew(*plane, context->roster, host_map.host_of))
+    for (const auto& finding : bootstrap::check_clock_skew(*plane, context->roster))
       log::warn("{}: {}", finding.text, finding.fix);
   }
   plane->enter_phase("running");

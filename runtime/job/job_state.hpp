@@ -35,6 +35,9 @@ struct JobState {
   int unwinding = std::uncaught_exceptions();
   bool left = true;                            // until the join is complete, and after leave()
   std::vector<bootstrap::JoinRecord> records;  // by rank
+  // Any rank may lead the other ranks of its host. Listens before they learn its name, until the control
+  // plane has it.
+  std::shared_ptr<control::LocalListener> local_listener;
   // For shrink(): any rank may have to coordinate it. Its port also shows the other ranks that this process
   // runs.
   std::shared_ptr<control::SurvivorRendezvous> survivor_rendezvous;

@@ -118,6 +118,8 @@ void open_listener(JobState& state, JoinRecord& mine) try {
     mine.port = state.context->plane->port();
     mine.key.assign(key.begin(), key.end());
   }
+  state.local_listener = std::make_shared<control::LocalListener>();
+  mine.local_socket = state.local_listener->name();
   state.survivor_rendezvous = std::make_shared<control::SurvivorRendezvous>();
   mine.recovery_port = state.survivor_rendezvous->port();
 } catch (const std::exception& error) {

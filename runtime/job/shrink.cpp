@@ -38,6 +38,7 @@ std::vector<JoinRecord> collect_survivors(const std::vector<JoinRecord>& before,
     bool const is_new_rank_0 = survivors.empty();
     auto& record = survivors.emplace_back(before[rank]);
     record.port = sent.at("port").get<std::uint16_t>();
+    record.local_socket = sent.at("local_socket").get<std::string>();
     record.recovery_port = sent.at("recovery_port").get<std::uint16_t>();
     record.key.clear();
     if (is_new_rank_0) record.key = sent.at("key").get_binary();
@@ -111,9 +112,11 @@ bool continue_with_survivors(JobState& state, const control::Failure& failure, c
   // Each rank may become the next rank 0.
   auto plane = control::ControlPlane::listen(control::random_key());
   auto next_rendezvous = std::make_shared<control::SurvivorRendezvous>();
+  auto const listener = std::make_shared<control::LocalListener>();
   auto const& key = plane->key();
   // What the other survivors need if this rank becomes rank 0.
   nlohmann::json const mine{{"port", plane->port()},
+                            {"local_socket", listener->name()},
                             {"recovery_port", next_rendezvous->port()},
                             {"key", nlohmann::json::binary({key.begin(), key.end()})}};
   auto const payloads =
@@ -123,6 +126,7 @@ bool continue_with_survivors(JobState& state, const control::Failure& failure, c
   auto const rank = static_cast<int>(std::distance(payloads.begin(), payloads.find(state.context->rank)));
   set_members(state, std::move(survivors), rank);
   state.earlier_rendezvous.push_back(std::exchange(state.survivor_rendezvous, std::move(next_rendezvous)));
+  state.local_listener = listener;
   ++state.shrinks;
   if (state.size() > 1) {
     if (rank == 0) state.context->plane = std::move(plane);

@@ -131,6 +131,13 @@ struct ReadClocks {
   NLOHMANN_DEFINE_TYPE_INTRUSIVE(ReadClocks, id)
 };
 
+/// Host leader → rank 0: its CLOCK_REALTIME in nanoseconds, sent as soon as it is connected.
+struct HostClock {
+  static constexpr const char* type = "host_clock";
+  std::int64_t system = 0;
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(HostClock, system)
+};
+
 /// Rank 0 → rank: the response to a Get, StoreOperation or ReadClocks: a Value or Clocks.
 struct Response {
   static constexpr const char* type = "response";

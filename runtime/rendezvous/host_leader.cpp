@@ -14,9 +14,8 @@ namespace {
 
 using control::Message;
 
-// Nobody without the key can predict this name.
 std::string rank_socket_name(const control::Key& key, const std::string& host_socket) {
-  return control::local_name(key, -1) + "/" + host_socket;
+  return control::local_name(key) + "/" + host_socket;
 }
 
 // Which rank leads a host is not known before.

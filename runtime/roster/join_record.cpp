@@ -146,6 +146,7 @@ std::vector<std::uint8_t> encode_record(const JoinRecord& record) {
                                        record.network,
                                        record.addresses,
                                        record.port,
+                                       record.local_socket,
                                        record.recovery_port,
                                        record.report_port,
                                        json::binary(record.report_key)}));
@@ -187,6 +188,7 @@ JoinRecord decode_record(std::span<const std::uint8_t> bytes) {
     record.network = fields.text("network");
     record.addresses = fields.next().get<std::vector<std::string>>();
     record.port = fields.port("port");
+    record.local_socket = fields.text("local_socket");
     record.recovery_port = fields.port("recovery_port");
     record.report_port = fields.port("report_port");
     record.report_key = fields.next().get_binary();

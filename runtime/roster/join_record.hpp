@@ -26,6 +26,7 @@ struct JoinRecord {
   std::string network;                 ///< network namespace; UNIX sockets do not reach beyond it
   std::vector<std::string> addresses;  ///< numeric IP addresses, most likely reachable first
   std::uint16_t port = 0;              ///< of rank 0's control plane; 0 on other ranks
+  std::string local_socket;            ///< of its LocalListener; used if it leads other ranks of its host
   std::uint16_t recovery_port = 0;     ///< where the survivors of a rank loss meet; open while it runs
   /// The job's key, from rank 0 only. While it travels through PMIx it is sealed (KeySeal), since Slurm's
   /// PMIx sends it in plain text.

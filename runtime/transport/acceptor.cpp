@@ -74,6 +74,10 @@ Acceptor::Acceptor(asio::io_context& io, const std::string& name) : acceptor_(io
               fmt::format("cannot listen on the UNIX socket @{} for the other ranks: {}", name, why));
 }
 
+Acceptor::Acceptor(asio::io_context& io, LocalListener& listener) : acceptor_(io), backoff_timer_(io) {
+  acceptor_.assign(asio::local::stream_protocol(), listener.release());
+}
+
 // False when another user holds the endpoint. Throws when this user holds it.
 bool Acceptor::listen_unless_held(asio::io_context& io, const Endpoint& endpoint, const Deadline& deadline) {
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds{1})) {

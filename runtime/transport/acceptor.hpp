@@ -10,6 +10,7 @@
 
 #include "deadline.hpp"
 #include "transport/endpoint.hpp"
+#include "transport/local_listener.hpp"
 
 namespace muster::control {
 
@@ -37,6 +38,8 @@ class Acceptor {
   /// @throws Error(ErrorCode::system) when other users hold all of them, or another process of this user
   /// holds that one.
   Acceptor(asio::io_context& io, const std::string& name);
+  /// Takes over the listener's socket.
+  Acceptor(asio::io_context& io, LocalListener& listener);
 
   /// 0 for a UNIX socket.
   std::uint16_t port() const { return port_; }

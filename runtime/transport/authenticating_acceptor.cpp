@@ -29,6 +29,8 @@ AuthenticatingAcceptor::AuthenticatingAcceptor(asio::io_context& io, const std::
     : acceptor_(io, ports) {}
 AuthenticatingAcceptor::AuthenticatingAcceptor(asio::io_context& io, const std::string& name)
     : acceptor_(io, name) {}
+AuthenticatingAcceptor::AuthenticatingAcceptor(asio::io_context& io, LocalListener& listener)
+    : acceptor_(io, listener) {}
 
 void AuthenticatingAcceptor::open(int ranks, RankFilter rank_filter, const Key& key, OnRank on_rank) {
   rank_filter_ = std::move(rank_filter);

@@ -27,6 +27,7 @@ class AuthenticatingAcceptor {
   /// As Acceptor. @throws Error(ErrorCode::system)
   explicit AuthenticatingAcceptor(asio::io_context& io, const std::vector<std::uint16_t>& ports = {0});
   AuthenticatingAcceptor(asio::io_context& io, const std::string& name);
+  AuthenticatingAcceptor(asio::io_context& io, LocalListener& listener);
 
   std::uint16_t port() const { return acceptor_.port(); }
 

@@ -111,8 +111,8 @@ bool equal(std::span<const std::uint8_t, mac_bytes> a, const Mac& b) {
   return sodium_memcmp(a.data(), b.data(), b.size()) == 0;
 }
 
-std::string local_name(const Key& key, int leader) {
-  auto const text = "muster unix socket of " + std::to_string(leader);
+std::string local_name(const Key& key) {
+  constexpr std::string_view text = "muster unix socket";
   std::array<std::uint8_t, 16> hash{};
   crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(text.data()),
                      text.size(), key.data(), key.size());

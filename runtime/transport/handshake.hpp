@@ -96,9 +96,8 @@ Mac client_mac(const Key& key, const HandshakeTranscript& transcript);
 /// Compares in constant time.
 bool equal(std::span<const std::uint8_t, mac_bytes> a, const Mac& b);
 
-/// The name of the UNIX socket on which a host leader accepts its host's ranks. Without the key it cannot be
-/// guessed in advance.
-std::string local_name(const Key& key, int leader);
+/// A name for a UNIX socket. Without the key it cannot be guessed in advance.
+std::string local_name(const Key& key);
 
 /// The keys of the later frames. `own`: this side's key pair, whose public key is in the transcript.
 /// @throws Error(ErrorCode::system) when the other side's public key is none.

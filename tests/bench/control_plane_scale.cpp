@@ -16,6 +16,7 @@
 
 #include "control_plane/control_plane.hpp"
 #include "coordinator_process.hpp"
+#include "local_listeners.hpp"
 #include "simulated_hosts.hpp"
 #include "tcp_counter.hpp"
 
@@ -64,7 +65,7 @@ class SimulatedJob {
   // The connections, and the barrier that ends a join.
   Row join() {
     return measured("join", 12, [&] {
-      hosts_.connect(coordinator_.port());
+      connect_hosts();
       round(contribution("join", 0), {});
     });
   }
@@ -102,7 +103,7 @@ class SimulatedJob {
   // The same operations as measure_real_job(), for comparison; bytes over TCP only.
   bench::Traffic traffic_over_tcp() {
     hosts_.reset_traffic();
-    hosts_.connect(coordinator_.port());
+    connect_hosts();
     round(contribution("join", 0), {});
     round(contribution("ids", 0), contribution("ids", 0, Blob(128)));
     auto const split = contribution("split", -1, Blob(8));
@@ -119,6 +120,10 @@ class SimulatedJob {
   Row computed(const std::string& name, const Message& theirs, const Message& answer) {
     auto const traffic = hosts_.compute_round_traffic(theirs, answer);
     return {name + ", computed", traffic, hosts_.messages_inside(), 4, 0, 0};
+  }
+  void connect_hosts() {
+    auto const& address = coordinator_.address();
+    hosts_.connect(address.port, address.local_socket.data());
   }
   // Every rank sends `theirs`; rank 0 sends `own` if that is not null.
   void round(const Message& theirs, const Message& own) {
@@ -156,8 +161,9 @@ class SimulatedJob {
 bench::Traffic measure_real_job(int ranks) {
   Key const key = random_key();
   ControlPlaneOptions const options{bench::make_roster(ranks), bench::find_host_leaders(ranks), 0ms};
+  LocalListeners const listeners(ranks);
   auto const rank_0 = ControlPlane::listen(key);
-  rank_0->start_coordinator(options);
+  rank_0->start_coordinator(listeners.options_of(0, options));
   bench::TcpCounter counter(rank_0->port());
   std::vector<std::thread> threads;
   auto const calls = [ranks](ControlPlane& plane) {
@@ -170,8 +176,8 @@ bench::Traffic measure_real_job(int ranks) {
   };
   for (int rank = 1; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      auto const plane =
-          ControlPlane::connect(rank, options, {"127.0.0.1"}, counter.port(), key, Deadline(60s));
+      auto const plane = ControlPlane::connect(rank, listeners.options_of(rank, options), {"127.0.0.1"},
+                                               counter.port(), key, Deadline(60s));
       calls(*plane);
     });
   calls(*rank_0);

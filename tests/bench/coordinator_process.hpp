@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <asio.hpp>
 #include <cstdio>
 #include <ctime>
@@ -35,7 +36,7 @@ class CoordinatorProcess {
     }
     ::close(ends[1]);
     end_ = ends[0];
-    if (!read_all(end_, &port_, sizeof port_)) throw std::runtime_error("rank 0 did not start");
+    if (!read_all(end_, &address_, sizeof address_)) throw std::runtime_error("rank 0 did not start");
   }
   ~CoordinatorProcess() {
     ::close(end_);
@@ -44,7 +45,12 @@ class CoordinatorProcess {
   CoordinatorProcess(const CoordinatorProcess&) = delete;
   CoordinatorProcess& operator=(const CoordinatorProcess&) = delete;
 
-  std::uint16_t port() const { return port_; }
+  /// Where rank 0 listens.
+  struct Address {
+    std::uint16_t port = 0;               // for other hosts' leaders
+    std::array<char, 16> local_socket{};  // for the ranks of its host, with a null byte at the end
+  };
+  const Address& address() const { return address_; }
   /// Sends rank 0's own message.
   void send(const control::Message& message) const {
     auto const bytes = write_cbor(message);
@@ -94,11 +100,13 @@ class CoordinatorProcess {
           },
           make_roster(ranks), find_host_leaders(ranks), std::chrono::milliseconds{0});
       auto acceptor = std::make_unique<control::AuthenticatingAcceptor>(io);
-      auto const port = acceptor->port();
-      coordinator.open(std::move(acceptor), key);
+      control::LocalListener listener;
+      Address address{acceptor->port(), {}};
+      listener.name().copy(address.local_socket.data(), address.local_socket.size() - 1);
+      coordinator.open(std::move(acceptor), &listener, key);
       auto work = asio::make_work_guard(io);
       std::thread thread([&io] { io.run(); });
-      write_all(end, &port, sizeof port);
+      write_all(end, &address, sizeof address);
       std::size_t length = 0;
       while (read_all(end, &length, sizeof length)) {
         std::vector<std::uint8_t> bytes(length);
@@ -130,7 +138,7 @@ class CoordinatorProcess {
 
   pid_t pid_ = -1;
   int end_ = -1;
-  std::uint16_t port_ = 0;
+  Address address_;
 };
 
 }  // namespace muster::bench

@@ -51,9 +51,9 @@ class SimulatedHosts {
       : io_(io), ranks_(ranks), key_(key) {}
 
   /// Opens every connection and authenticates it.
-  void connect(std::uint16_t port) {
+  void connect(std::uint16_t port, const std::string& local_socket) {
     for (int rank = 1; rank < std::min(ranks_, ranks_per_host); ++rank)
-      add(rank, control::local_endpoint(control::local_name(key_, 0)));
+      add(rank, control::local_endpoint(local_socket));
     for (int rank = ranks_per_host; rank < ranks_; rank += ranks_per_host)
       add(rank, control::tcp_endpoint(asio::ip::address_v4::loopback(), port));
     // As many at a time as a listening socket's backlog holds.

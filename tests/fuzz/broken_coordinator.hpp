@@ -18,7 +18,7 @@ namespace muster::fuzz {
 class BrokenLeader {
  public:
   BrokenLeader(const control::Key& key, std::string_view purpose)
-      : local_(io_, control::local_name(key, 0)), far_(io_) {
+      : local_(io_, control::local_name(key)), far_(io_) {
     for (auto* const acceptor : {&local_, &far_})
       acceptor->open(
           4, [](std::uint32_t) { return true; }, control::purpose_key(key, purpose, 0),

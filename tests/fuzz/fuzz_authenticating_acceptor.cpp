@@ -8,7 +8,7 @@ using namespace muster;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static control::Key const key = control::random_key();
   asio::io_context io;
-  auto const name = control::local_name(key, 0);
+  auto const name = control::local_name(key);
   control::AuthenticatingAcceptor acceptor(io, name);
   acceptor.open(
       2, [](std::uint32_t rank) { return rank == 1; }, key,

@@ -22,11 +22,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   rank_0.set_messages(std::move(messages));
 
   std::chrono::seconds const timeout{20};
+  ControlPlaneOptions options{roster, is_leader ? std::vector<int>{0, 1, 1} : std::vector<int>{0, 0, 0},
+                              std::chrono::milliseconds{0}};
+  options.local_sockets.assign(roster.size(), local_name(key));
+  options.listener = std::make_shared<LocalListener>();
   auto const plane =
-      ControlPlane::connect(1,
-                            {roster, is_leader ? std::vector<int>{0, 1, 1} : std::vector<int>{0, 0, 0},
-                             std::chrono::milliseconds{0}},
-                            {"127.0.0.1"}, rank_0.port(), key, Deadline(timeout));
+      ControlPlane::connect(1, std::move(options), {"127.0.0.1"}, rank_0.port(), key, Deadline(timeout));
   auto const state = plane->register_communicator("world");
   try {
     plane->get("x", timeout);

@@ -20,12 +20,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::chrono::milliseconds{0});
   auto acceptor = std::make_unique<AuthenticatingAcceptor>(io);
   auto const port = acceptor->port();
-  coordinator.open(std::move(acceptor), key);
+  LocalListener listener;
+  coordinator.open(std::move(acceptor), &listener, key);
   auto const neighbour = std::make_shared<fuzz::BrokenRank>(io, 1, proof_key);
   auto const other_host = std::make_shared<fuzz::BrokenRank>(io, 2, proof_key);
   for (const auto& frame : fuzz::parse_frames(data, size))
     (frame.from % 2 == 0 ? neighbour : other_host)->add(frame.bytes);
-  neighbour->start(local_endpoint(local_name(key, 0)));
+  neighbour->start(local_endpoint(listener.name()));
   other_host->start(tcp_endpoint(asio::ip::address_v4::loopback(), port));
   // Rank 0 makes the same call as all ranks.
   coordinator.handle(0, encode(protocol::Contribution{"b", nullptr, 0, std::chrono::seconds{5}, false, {}}));

@@ -8,7 +8,7 @@ using namespace muster::bootstrap;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static auto const codec = make_peercred_codec();
-  static auto const name = control::local_name(control::random_key(), 0);
+  static auto const name = control::local_name(control::random_key());
   asio::io_context io;
   control::Acceptor acceptor(io, name);
   std::vector<std::uint8_t> const answer(data, data + size);

@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   config.name = "fuzz";
   config.rank = 1;
   config.size = 2;
-  config.local_name = control::local_name(key, 0);
+  config.local_name = control::local_name(key);
   config.key = key;
   JoinRecord mine;
   mine.hello.rank = 1;

@@ -25,7 +25,7 @@ fuzz::Bytes hello_message(int rank) {
 
 // The socket of rank 0's key server, and the ranks that connect to it.
 struct JoiningRanks {
-  std::string socket_name = control::local_name(control::random_key(), 0);
+  std::string socket_name = control::local_name(control::random_key());
   std::atomic<bool> finished{false};
 
   // Connects with the key, sends the messages, and returns when the connection is closed.

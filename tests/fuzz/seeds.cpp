@@ -92,6 +92,7 @@ void seed_coordinator() {
        framed(-1, {{0, encode(protocol::Put{"x", {1}})},
                    {0, encode(protocol::Get{1, "x", wait})},
                    {1, encode(protocol::Get{1, "y", wait})},
+                   {1, encode(protocol::HostClock{1})},
                    {1, encode(protocol::ReadClocks{2})}}));
   using protocol::StoreAction;
   using protocol::StoreOperation;

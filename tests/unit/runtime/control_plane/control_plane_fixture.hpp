@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "control_plane/control_plane.hpp"
+#include "local_listeners.hpp"
 
 /// Control planes of several ranks in one process, connected over loopback. By default every rank is its own
 /// host.
@@ -41,9 +42,10 @@ struct ControlPlaneFixture {
                 std::chrono::milliseconds{0},
                 false,
                 std::move(query_processes)},
-        key(muster::control::random_key()) {
+        key(muster::control::random_key()),
+        listeners(ranks) {
     planes.push_back(ControlPlane::listen(key));
-    planes[0]->start_coordinator(options);
+    planes[0]->start_coordinator(listeners.options_of(0, options));
     for (int r = 1; r < connected; ++r) planes.push_back(connect(r, key));
     if (connected == ranks) {
       run_on_all([](int, ControlPlane& plane) { plane.barrier("join", std::chrono::seconds(20)); });
@@ -53,8 +55,8 @@ struct ControlPlaneFixture {
 
   std::shared_ptr<ControlPlane> connect(int rank, const Key& with,
                                         std::chrono::milliseconds deadline = std::chrono::seconds(20)) const {
-    return ControlPlane::connect(rank, options, {"127.0.0.1"}, planes[0]->port(), with,
-                                 muster::Deadline(deadline));
+    return ControlPlane::connect(rank, listeners.options_of(rank, options), {"127.0.0.1"}, planes[0]->port(),
+                                 with, muster::Deadline(deadline));
   }
 
   /// Runs `call` for each connected rank at the same time. Returns the error that each threw, or nothing.
@@ -77,5 +79,6 @@ struct ControlPlaneFixture {
 
   muster::control::ControlPlaneOptions options;
   Key key;
+  LocalListeners listeners;
   std::vector<std::shared_ptr<ControlPlane>> planes;
 };

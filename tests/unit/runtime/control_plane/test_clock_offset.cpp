@@ -51,6 +51,29 @@ TEST_CASE("the shortest sample counts, and its error is at most half of its roun
   }
 }
 
+TEST_CASE("the true offset of a clock that was read between two moments is within the bounds") {
+  std::int64_t const connected = 1'700'000'000'000'000'000;
+  for (std::int64_t const read_after : {0, 250'000, 1'000'000}) {
+    auto const offset =
+        bound_offset(connected + read_after + 7'000'000'123, connected, connected + 1'000'000);
+    CHECK(offset.uncertainty == 500us);
+    CHECK(std::chrono::abs(offset.ahead - 7'000'000'123ns) <= offset.uncertainty);
+  }
+}
+
+TEST_CASE("rank 0 has the clock of each host leader that sent it before a barrier") {
+  ControlPlaneFixture fixture(4, 4, {0, 0, 2, 3});
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
+    if (rank >= 2) plane.report_clock();
+    plane.barrier("after the clocks", 10s);
+  });
+  for (const auto& error : thrown) CHECK(!error);
+  auto const& clocks = fixture.planes[0]->host_clocks();
+  REQUIRE(clocks.size() == 2);
+  for (int const rank : {2, 3})
+    CHECK(std::chrono::abs(clocks.at(rank).ahead) <= clocks.at(rank).uncertainty + 1ms);
+}
+
 TEST_CASE("without a sample the offset is zero") {
   auto const offset = estimate_offset({});
   CHECK(offset.system == 0ns);

@@ -27,8 +27,10 @@ class HostOfTwo {
     rank_0_.open(std::move(acceptor_), 0, {1}, key_);
     thread_ = std::thread([this] { io_.run(); });
     ControlPlaneOptions const options{ControlPlaneFixture::make_roster(3), {0, 1, 1}, 10s};
+    LocalListeners const listeners(3);
     for (int rank : {1, 2})
-      planes.push_back(ControlPlane::connect(rank, options, {"127.0.0.1"}, port_, key_, Deadline(10s)));
+      planes.push_back(ControlPlane::connect(rank, listeners.options_of(rank, options), {"127.0.0.1"}, port_,
+                                             key_, Deadline(10s)));
   }
   ~HostOfTwo() {
     asio::post(io_, [this] { rank_0_.close(); });

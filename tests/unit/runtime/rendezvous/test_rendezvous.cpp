@@ -223,8 +223,8 @@ TEST_CASE("when a host leader's socket is taken, its rank connects directly and 
   // Of rank 0's host, and of the other one.
   for (auto const leader : {std::size_t{0}, std::size_t{2}}) {
     asio::io_context io;
-    control::AuthenticatingAcceptor const taken(
-        io, control::local_name(key, -1) + "/" + configs[leader].host_socket);
+    control::AuthenticatingAcceptor const taken(io,
+                                                control::local_name(key) + "/" + configs[leader].host_socket);
     check_complete(join_all(configs, 20s));
   }
 }

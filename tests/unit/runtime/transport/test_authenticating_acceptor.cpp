@@ -64,7 +64,7 @@ TEST_CASE("while strangers flood rank 0's listeners, ranks of each host join and
   bool const one_host = GENERATE(false, true);  // true: rank 0 also listens on a UNIX socket
   INFO("one host: " << one_host);
   ControlPlaneFixture fixture(3, 1, one_host ? std::vector<int>{0, 0, 0} : std::vector<int>{});
-  auto const endpoint = one_host ? local_endpoint(local_name(fixture.key, 0))
+  auto const endpoint = one_host ? local_endpoint(fixture.listeners.options_of(0, {}).local_sockets.front())
                                  : tcp_endpoint(asio::ip::address_v4::loopback(), fixture.planes[0]->port());
   auto const client_hello = make_client_hello(1, KeyPair().public_key());
   std::array<std::optional<Flood>, 2> floods;
