@@ -69,9 +69,10 @@ class Training {
     const auto parts = tensors.extra_and_gradients();
     const compute::Token* const tokens = tokens_.data() + rows() * static_cast<std::size_t>(step_);
     on_.begin_step(1, 1);
-    gpt_.gradients(
-        tokens, tokens + 1, batch_, gpt_.config().context, 1.0f / static_cast<float>(rows()),
-        [&](std::size_t tensor) { on_.check_finite(parts[tensor + 1].data(), parts[tensor + 1].size()); });
+    gpt_.gradients(tokens, tokens + 1, batch_, gpt_.config().context, 1.0f / static_cast<float>(rows()),
+                   [&](std::size_t tensor) {
+                     on_.check_finite(parts[tensor + 1].data(), parts[tensor + 1].size(), 0, nullptr);
+                   });
     on_.end_chunk(0, 1.0 / static_cast<double>(rows()), false, false, parts[0].data());
     const auto gradients = tensors.gradients();
     const std::size_t end = gradients.size();

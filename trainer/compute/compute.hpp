@@ -108,8 +108,9 @@ class UpdateCompute {
 
   /// `batches`: cross-entropies of each chunk.
   virtual void begin_step(std::size_t chunks, std::size_t batches);
-  /// Records whether all elements are finite.
-  virtual void check_finite(const Real* gradient, std::size_t count);
+  /// Records whether all elements are finite. `squares`, unless null, gets their sum of squares, as by
+  /// write_square_sum(gradient, count, position, squares), which costs the host nothing more.
+  virtual void check_finite(const Real* gradient, std::size_t count, std::size_t position, double* squares);
   /// Writes the reduced scalars (ReducedScalar) of this rank's chunk number `chunk`. `scale` turns the last
   /// loss into its share of the global mean.
   virtual void end_chunk(std::size_t chunk, double scale, bool stop, bool failed, Real* slots);

@@ -17,8 +17,11 @@ void UpdateCompute<Real>::begin_step(std::size_t chunks, std::size_t) {
 }
 
 template <typename Real>
-void UpdateCompute<Real>::check_finite(const Real* gradient, std::size_t count) {
-  chunk_is_finite_ = chunk_is_finite_ && std::isfinite(sum_of_squares(gradient, count, 0));
+void UpdateCompute<Real>::check_finite(const Real* gradient, std::size_t count, std::size_t position,
+                                       double* squares) {
+  const double sum = sum_of_squares(gradient, count, position);
+  chunk_is_finite_ = chunk_is_finite_ && std::isfinite(sum);
+  if (squares) *squares = sum;
 }
 
 template <typename Real>

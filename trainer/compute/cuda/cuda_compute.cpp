@@ -244,10 +244,12 @@ void CudaCompute::accumulate(const float* x, float* sum, std::size_t count, bool
   gpu_.launch(Kernel::accumulate, {update_blocks(count)}, element_threads, 0, count, x, first ? 1 : 0, sum);
 }
 
-void CudaCompute::check_finite(const float* gradient, std::size_t count) {
+void CudaCompute::check_finite(const float* gradient, std::size_t count, std::size_t position,
+                               double* squares) {
   StepState* const state = device_state();
   gpu_.launch(Kernel::find_not_finite, {update_blocks(count)}, element_threads, 0, count, gradient,
               &state->not_finite);
+  if (squares) write_square_sum(gradient, count, position, squares);
 }
 
 void CudaCompute::end_chunk(std::size_t chunk, double scale, bool stop, bool failed, float* slots) {

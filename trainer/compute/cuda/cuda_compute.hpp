@@ -94,7 +94,7 @@ class CudaCompute final : public Compute<bfloat16> {
 
   void begin_step(std::size_t chunks, std::size_t batches) override;
   void accumulate(const float* x, float* sum, std::size_t count, bool first) override;
-  void check_finite(const float* gradient, std::size_t count) override;
+  void check_finite(const float* gradient, std::size_t count, std::size_t position, double* squares) override;
   void end_chunk(std::size_t chunk, double scale, bool stop, bool failed, float* slots) override;
   std::optional<double> decide(const float* slots, const float* gradients, std::span<const std::size_t> ends,
                                double clip) override;

@@ -114,6 +114,8 @@ std::size_t Replica::bytes() noexcept {
 
 void Replica::create_reducer() {
   reducer_.emplace(world_, model_->tensors().extra_and_gradients(), reducer_options(settings_));
+  if (world_.size() == 1 && reducer_->chunks().count() == 1 && compute_.memory().is_host())
+    squares_.resize(table().trained_ends().size());
   synchronize_batch_norm();
 }
 
@@ -170,7 +172,8 @@ void Replica::compute_micro_batch(const Share& samples, std::uint64_t begin, boo
       if (!last) return compute_.accumulate(gradient.data(), sum, gradient.size(), first);
       compute_.accumulate(sum, gradient.data(), gradient.size(), false);
     }
-    compute_.check_finite(gradient.data(), gradient.size());
+    compute_.check_finite(gradient.data(), gradient.size(), table().tensors[tensor].offset,
+                          tensor < squares_.size() ? &squares_[tensor] : nullptr);
     reducer_->ready(tensor + 1, stream);
   });
   compute_.accumulate_loss(false);
@@ -221,6 +224,9 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
 }
 
 std::optional<double> Replica::decide() {
+  if (!squares_.empty())
+    return compute_.decide_from_squares(model_->tensors().reduced().data(), squares_,
+                                        settings_.optimizer.clip);
   const auto gradients = model_->tensors().gradients();
   return compute_.decide(model_->tensors().reduced().data(), gradients.data(), norm_parts(),
                          settings_.optimizer.clip);
@@ -391,6 +397,7 @@ void Replica::send_gradients(Communicator& left, int to) {
 
 void Replica::update_with_gradients(Communicator& left, int from) {
   reducer_.reset();  // nothing else may write the gradients
+  squares_.clear();
   receive(left, from, model_->tensors().reduced(), compute_.memory());
   update(decide());
 }

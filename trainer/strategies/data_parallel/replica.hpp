@@ -200,6 +200,10 @@ class Replica : public Strategy {
   std::uint64_t reduced_steps_ = 0;
   InFlightStep begun_;  ///< the last one
   std::deque<InFlightStep> in_flight_;
+  /// Of each trained tensor's gradient. A single rank's gradients stay as they were when they were checked
+  /// for finite values, so that pass also gives their norm. Empty where reductions change them, and on a
+  /// device.
+  std::vector<double> squares_;
   compute::Arena<float> micro_batch_sums_;  ///< of gradients, laid out like them; empty without micro-batches
 };
 

@@ -266,7 +266,7 @@ void ParameterServerTraining::compute_task(const ParameterTask& task) {
   const auto gradients = model_->tensors().extra_and_gradients();
   model_->gradients(static_cast<float>(is_synchronous() ? scale : scale / share), [&](std::size_t tensor) {
     const std::span<const float> gradient = gradients[tensor + 1];
-    compute_.check_finite(gradient.data(), gradient.size());
+    compute_.check_finite(gradient.data(), gradient.size(), 0, nullptr);
     if (is_synchronous()) client_->push_part(task, table_.tensors[tensor].offset, gradient);
   });
   float slots[Replica::extra_scalars];

@@ -127,7 +127,7 @@ std::optional<double> Pipeline::decide() {
   compute_.clear(squares_.data(), squares_.size() * sizeof(double));
   compute_.clear(scalars_.data(), scalars_.size() * sizeof(float));
   for (const auto& of : stages_) {
-    of->write_squares(table_, squares_.span().first(tensors));
+    of->write_squares(squares_.span().first(tensors));
     compute_.accumulate(of->scalars().data(), scalars_.data(), scalars_.size(), false);
   }
   for (const pipeline::TimedOperation& timed : runner_->timeline())

@@ -15,6 +15,7 @@ Stage::Stage(int number, const Plan& plan, const Replica::Settings& training, co
       compute_(compute),
       group_(std::move(group)),
       links_(links),
+      whole_(workload.table()),
       table_(workload.stage_table(plan.stages[static_cast<std::size_t>(number)])),
       model_(workload.build_stage(compute, plan.stage_settings(number))),
       optimizer_(table_.table, training.optimizer, compute, part(plan.replica)),
@@ -52,6 +53,8 @@ void Stage::create_reducer() {
   std::vector<std::span<float>> parts = model_->tensors().extra_and_gradients();
   if (table_.has_copied_table) parts.pop_back();
   reducer_.emplace(group_, parts, Replica::reducer_options(training_));
+  if (group_.size() == 1 && reducer_->chunks().count() == 1 && compute_.memory().is_host())
+    squares_.resize(table_.table.trained_ends().size());
 }
 
 void Stage::begin_gradients(int micro_batch) {
@@ -65,7 +68,8 @@ void Stage::take_gradient(std::size_t tensor, int micro_batch) {
   // The first stage checks it in its sum, in which a non-finite value stays one.
   if (!table_.table.tensors[tensor].is_trained) return send_copy(micro_batch);
   const auto gradient = gradient_of(tensor);
-  compute_.check_finite(gradient.data(), gradient.size());
+  compute_.check_finite(gradient.data(), gradient.size(), whole_.tensors[table_.first_tensor + tensor].offset,
+                        tensor < squares_.size() ? &squares_[tensor] : nullptr);
   reducer_->ready(tensor + 1, compute_.stream());
 }
 
@@ -127,12 +131,16 @@ void Stage::send_copy(int micro_batch) {
   links_.send_table(from);
 }
 
-void Stage::write_squares(const models::TensorTable& whole, std::span<double> squares) {
+void Stage::write_squares(std::span<double> squares) {
+  if (!squares_.empty()) {
+    std::copy(squares_.begin(), squares_.end(), &squares[table_.first_tensor]);
+    return;
+  }
   const std::vector<std::size_t> ends = table_.table.trained_ends();
   const std::span<const float> gradients = model_->tensors().gradients();
   std::size_t begin = 0, number = table_.first_tensor;
   for (const std::size_t end : ends) {
-    compute_.write_square_sum(gradients.data() + begin, end - begin, whole.tensors[number].offset,
+    compute_.write_square_sum(gradients.data() + begin, end - begin, whole_.tensors[number].offset,
                               squares.data() + number);
     ++number;
     begin = end;

@@ -42,7 +42,7 @@ class Stage {
   /// The reduced scalars, and the sum of squares of each trained tensor, to `squares` of the whole model, in
   /// the compute's memory.
   std::span<const float> scalars() const { return reducer_->gradient(0); }
-  void write_squares(const models::TensorTable& whole, std::span<double> squares);
+  void write_squares(std::span<double> squares);
   /// Of step `number`, from 1 on, that has ended.
   std::optional<ReducerStatistics> statistics(std::uint64_t number) const { return reducer_->step(number); }
   std::uint64_t chunk_of(int micro_batch) const {
@@ -90,10 +90,12 @@ class Stage {
   compute::UpdateCompute<float>& compute_;
   Communicator group_;
   StageLinks& links_;
+  models::TensorTable whole_;  ///< the whole model's
   StageTable table_;
   std::unique_ptr<StageModel> model_;
   Optimizer<float> optimizer_;
   std::optional<Reducer> reducer_;
+  std::vector<double> squares_;   ///< as Replica's
   compute::Arena<float> sums_;    ///< of the micro-batches of a chunk; empty when they are one
   compute::Arena<float> copies_;  ///< gradients of the copied table that are being sent
   int weight_slots_;

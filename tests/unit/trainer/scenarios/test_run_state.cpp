@@ -48,7 +48,7 @@ TEST_CASE("the chunks with a gradient or loss that is not finite are reported", 
     float logits[] = {logit, 2};
     const compute::Token target = 1;
     compute.compute_cross_entropy(logits, &target, 1, 2, 1.0f);
-    compute.check_finite(&gradient, 1);
+    compute.check_finite(&gradient, 1, 0, nullptr);
     compute.end_chunk(number, 1, false, false, slots);
     return slots[compute::non_finite_slot] == 0;
   };

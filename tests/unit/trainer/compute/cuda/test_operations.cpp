@@ -223,7 +223,7 @@ muster::compute::StepOutcome step(Both& on, OnDevice<float>& slots, OnDevice<flo
   auto logits = on.to_device(random_bf16(64, 9));
   const muster::compute::Token target = 3;
   on.gpu.compute_cross_entropy(logits.data(), &target, 1, 50, 0.5f);
-  on.gpu.check_finite(gradients.data(), gradients.size());
+  on.gpu.check_finite(gradients.data(), gradients.size(), 0, nullptr);
   on.gpu.end_chunk(0, 1, true, false, slots.data());
   const std::size_t end = gradients.size();
   CHECK(on.gpu.decide(slots.data(), gradients.data(), std::span(&end, 1), 1.0) == 0.0);
