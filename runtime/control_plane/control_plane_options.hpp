@@ -24,6 +24,9 @@ struct ControlPlaneOptions {
   bool prints_losses = false;
   /// Called on the control thread, which it may hold for the given time. Empty: never known.
   ReporterCheck::Query query_processes{};
+  /// Ranks can end before they have connected. Each rank then looks for such ranks while it connects, and
+  /// rank 0 until stop_ended_rank_watch().
+  bool after_loss = false;
 
   /// The other ranks of which `leader` is the host leader.
   std::vector<int> ranks_led_by(int leader) const {

@@ -32,13 +32,10 @@ control::ControlPlaneOptions control_plane_options(const JobState& state, bool p
     }
     return control::SurvivorRendezvous::find_states(endpoints, wait, connections);
   };
-  return {state.context->roster,
-          bootstrap::host_leaders(state.records),
-          options.heartbeat_timeout,
-          options.stall_warning,
-          options.abort_grace,
-          prints_losses,
-          query_processes};
+  return {state.context->roster,     bootstrap::host_leaders(state.records),
+          options.heartbeat_timeout, options.stall_warning,
+          options.abort_grace,       prints_losses,
+          query_processes,           state.shrinks > 0};
 }
 
 std::shared_ptr<control::ControlPlane> connect_to_rank_0(const JobState& state,
@@ -75,6 +72,7 @@ void JobState::start_control_plane(const Deadline& deadline) {
   if (host_map.hosts > 1) bootstrap::publish_clock_offset(*plane, host_map.host_of, wait());
   observe::serve_metrics(*plane, self());
   plane->barrier("join", wait());
+  plane->stop_ended_rank_watch();
   if (host_map.hosts > 1 && context->rank == 0 && !collects_findings) {
     for (const auto& finding : bootstrap::check_clock_skew(*plane, context->roster, host_map.host_of))
       log::warn("{}: {}", finding.text, finding.fix);
