@@ -54,10 +54,16 @@ SurvivorPayloads run_recovery(SurvivorNetwork& network, RecoveryConfig config,
                               const std::vector<std::uint8_t>& mine, const Deadline& deadline) {
   for (int candidate = 0; candidate < config.rank && !deadline.passed(); ++candidate) {
     if (config.ended.contains(candidate) || config.silent.contains(candidate)) continue;
-    auto const [channel, state] = network.connect(candidate, deadline);
-    if (channel)
+    auto [channel, state] = network.connect(candidate, deadline);
+    // The connection breaks when the rank ends, and then there is no next one.
+    while (channel) {
       if (auto payloads = join_coordinator(network, *channel, config, mine, deadline))
         return std::move(*payloads);
+      if (deadline.passed()) break;
+      auto const next = network.connect(candidate, deadline);
+      channel = next.channel;
+      state = next.state;
+    }
     if (state == ProcessState::unknown) add_silent_host(config, candidate);
     log::debug("shrink: {} is not there", config.names[static_cast<std::size_t>(candidate)]);
   }

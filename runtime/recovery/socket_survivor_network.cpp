@@ -2,6 +2,8 @@
 #include "recovery/socket_survivor_network.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "log.hpp"
@@ -22,6 +24,7 @@ constexpr int probe_connections = 4;
 constexpr milliseconds probe_interval{250};
 // A timer that is later than this was delayed by a busy machine.
 constexpr milliseconds max_delay{100};
+constexpr milliseconds retry_pause{50};
 constexpr milliseconds survivor_flush_timeout{5000};
 
 }  // namespace
@@ -39,28 +42,32 @@ std::vector<Endpoint> SocketSurvivorNetwork::endpoints(int rank) const {
 }
 
 SurvivorNetwork::Connection SocketSurvivorNetwork::connect(int rank, const Deadline& deadline) {
+  auto const key = purpose_key(config_.key, purpose::recovery, rank);
+  while (true) {
+    auto const [state, endpoint] = find_state(rank, deadline);
+    if (state != ProcessState::running) return {nullptr, state};
+    try {
+      // The rank may start its own recovery much later; its acceptor already listens.
+      auto [socket, keys] = connect_once(io_, config_.rank, {endpoint}, key, deadline);
+      return {std::make_shared<SecureChannel>(std::move(socket), keys), state};
+    } catch (const Error& error) {
+      log::debug("shrink: {}: {}", config_.names[static_cast<std::size_t>(rank)], error.what());
+      // Another process has got its port. Otherwise the rank may have dropped a connection that was slow on a
+      // busy machine.
+      if (error.code() == ErrorCode::environment || deadline.passed()) return {nullptr, state};
+    }
+    std::this_thread::sleep_for(std::min(retry_pause, deadline.remaining()));
+  }
+}
+
+std::pair<ProcessState, Endpoint> SocketSurvivorNetwork::find_state(int rank, const Deadline& deadline) {
   auto const all = endpoints(rank);
-  auto state = ProcessState::unknown;
-  std::size_t at = 0;
-  {
-    bool answered = false;
-    ProcessProbe const probe(io_, all, probe_connections, [&](ProcessState found, std::size_t endpoint) {
-      answered = true;
-      state = found;
-      at = endpoint;
-    });
-    run_until(std::min(Clock::now() + probe_timeout, deadline.when()), [&] { return answered; });
-  }
-  if (state != ProcessState::running) return {nullptr, state};
-  try {
-    // The rank may start its own recovery much later; its acceptor already listens.
-    auto const key = purpose_key(config_.key, purpose::recovery, rank);
-    auto [socket, keys] = connect_once(io_, config_.rank, {all[at]}, key, deadline);
-    return {std::make_shared<SecureChannel>(std::move(socket), keys), state};
-  } catch (const Error& error) {
-    log::debug("shrink: {}: {}", config_.names[static_cast<std::size_t>(rank)], error.what());
-  }
-  return {nullptr, state};
+  std::optional<std::pair<ProcessState, Endpoint>> found;
+  ProcessProbe const probe(io_, all, probe_connections, [&](ProcessState state, std::size_t endpoint) {
+    found = {state, state == ProcessState::running ? all[endpoint] : Endpoint{}};
+  });
+  run_until(std::min(Clock::now() + probe_timeout, deadline.when()), [&] { return found.has_value(); });
+  return found.value_or(std::pair{ProcessState::unknown, Endpoint{}});
 }
 
 void SocketSurvivorNetwork::accept(OnConnect on_connect) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "recovery/recovery_config.hpp"
@@ -31,6 +32,8 @@ class SocketSurvivorNetwork final : public SurvivorNetwork {
  private:
   struct Watch;
 
+  // Whether the rank's process runs, and at which endpoint.
+  std::pair<ProcessState, Endpoint> find_state(int rank, const Deadline& deadline);
   void probe(int rank, const std::weak_ptr<Watch>& watched);
   void on_answer(int rank, const std::weak_ptr<Watch>& watched, ProcessState state);
   // The watch's timer has one call at a time. It is dropped with the watch.
