@@ -73,6 +73,16 @@ void print_cpu_note(const muster::Job& job, const muster::ChosenDevice& chosen) 
     std::printf("note: computing on the CPU: %s\n", chosen.no_gpu_reason.c_str());
 }
 
+/// When train() has returned, the run has ended on all ranks: a rank that is lost later takes nothing along.
+void leave(muster::Job& job, const muster::Options& options) {
+  try {
+    job.leave();
+  } catch (const muster::Error& error) {
+    if (elastic_range(options).least == 0 || error.code() != muster::ErrorCode::lost_rank) throw;
+    if (!error.reported_elsewhere()) std::printf("warning: %s: the run had ended\n", error.what());
+  }
+}
+
 int run(const muster::Options& options) {
   const muster::ChosenDevice chosen = muster::choose_device(options);
   muster::Job job = muster::Job::join(join_options(options, chosen.device));
@@ -85,7 +95,7 @@ int run(const muster::Options& options) {
   } catch (const muster::CollectiveAbort& ended) {
     code = ended.exit_code();
   }
-  job.leave();
+  leave(job, options);
   return code;
 }
 

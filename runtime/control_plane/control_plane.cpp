@@ -50,6 +50,10 @@ void ControlPlane::start_coordinator(ControlPlaneOptions options) {
       operation_tracker_.flight_recorder());
   if (acceptor_) coordinator_->open(std::move(acceptor_), options_.listener.get(), key_);
   options_.listener.reset();
+  if (options_.after_loss) {
+    ended_ranks_.watch(options_.roster, 0, options_.query_processes);
+    ended_ranks_.start([this](const Failure& loss) { coordinator_->fail(loss); });
+  }
   thread_.start();
 }
 
@@ -67,9 +71,16 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
           ? parse_endpoints(addresses, port)
           : std::vector{local_endpoint(plane->options_.local_sockets[static_cast<std::size_t>(host_leader)])};
   auto const leader_key = purpose_key(key, purpose::control_plane, host_leader == rank ? 0 : host_leader);
+  if (plane->options_.after_loss)
+    plane->ended_ranks_.watch(plane->options_.roster, rank, plane->options_.query_processes);
+  auto const require_ranks = [&] {
+    if (auto const loss = plane->ended_ranks_.find_loss()) throw EndedRankError(*loss);
+  };
   auto [socket, keys] = [&] {
     try {
-      return connect_to_leader(io, rank, endpoints, leader_key, deadline);
+      return connect_to_leader(io, rank, endpoints, leader_key, deadline, require_ranks);
+    } catch (const EndedRankError&) {
+      throw;
     } catch (const Error& error) {
       // Rank 0 names the missing ranks. This rank reports only what rank 0 cannot: that rank 0 is lost.
       bool const reports = rank == reporter_when_rank0_lost(plane->options_.roster) &&
@@ -368,6 +379,7 @@ void ControlPlane::abort_connections() noexcept {
     watchdog_.stop();
     reporter_check_.stop();
     launcher_watch_.stop();
+    ended_ranks_.stop();
   });
   auto plane = weak_from_this().lock();
   // In the simulator each message arrives.

@@ -17,6 +17,7 @@
 #include "control_plane/relay.hpp"
 #include "control_plane/rpc.hpp"
 #include "deadline.hpp"
+#include "failure/ended_rank_watch.hpp"
 #include "failure/launcher_watch.hpp"
 #include "failure/lost_ranks.hpp"
 #include "failure/mailbox.hpp"
@@ -41,9 +42,14 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   /// Accepts the ranks of the roster.
   void start_coordinator(ControlPlaneOptions options);
 
+  /// When all ranks are connected.
+  void stop_ended_rank_watch() {
+    asio::post(thread_.io(), [this] { ended_ranks_.stop(); });
+  }
+
   /// Another rank's control plane. A host leader connects to rank 0 at one of its addresses, another rank to
   /// its host leader. Retries until the deadline.
-  /// @throws Error(ErrorCode::deadline) with the error of the last attempt.
+  /// @throws Error(ErrorCode::deadline) with the error of the last attempt; EndedRankError
   static std::shared_ptr<ControlPlane> connect(int rank, ControlPlaneOptions options,
                                                const std::vector<std::string>& addresses, std::uint16_t port,
                                                const Key& key, const Deadline& deadline);
@@ -228,6 +234,7 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   ProcessWatchdog watchdog_{thread_.io(), mailbox_, rank_};
   ReporterCheck reporter_check_{thread_.io(), mailbox_, rank_};
   LauncherWatch launcher_watch_{thread_.io()};
+  EndedRankWatch ended_ranks_{thread_.io()};
   std::atomic<bool> orphaned_{false};
   std::atomic<bool> survives_losses_{false};
   LostRanks lost_;

@@ -31,6 +31,9 @@ struct ControlPlaneOptions {
   std::vector<std::string> local_sockets{};
   /// This rank's, if it leads others. The control plane takes its socket.
   std::shared_ptr<LocalListener> listener{};
+  /// Ranks can end before they have connected. Each rank then looks for such ranks while it connects, and
+  /// rank 0 until stop_ended_rank_watch().
+  bool after_loss = false;
 
   /// The other ranks of which `leader` is the host leader.
   std::vector<int> ranks_led_by(int leader) const {

@@ -34,10 +34,16 @@ control::ControlPlaneOptions control_plane_options(const JobState& state, bool p
   };
   std::vector<std::string> local_sockets;
   for (const auto& record : state.records) local_sockets.push_back(record.local_socket);
-  return {state.context->roster,     bootstrap::host_leaders(state.records),
-          options.heartbeat_timeout, options.stall_warning,
-          options.abort_grace,       prints_losses,
-          query_processes,           std::move(local_sockets)};
+  return {state.context->roster,
+          bootstrap::host_leaders(state.records),
+          options.heartbeat_timeout,
+          options.stall_warning,
+          options.abort_grace,
+          prints_losses,
+          query_processes,
+          std::move(local_sockets),
+          nullptr,
+          state.shrinks > 0};
 }
 
 std::shared_ptr<control::ControlPlane> connect_to_rank_0(const JobState& state,
@@ -75,6 +81,7 @@ void JobState::start_control_plane(const Deadline& deadline) {
   if (host_map.hosts > 1) bootstrap::report_host_clock(*plane, host_map.host_of);
   observe::serve_metrics(*plane, self());
   plane->barrier("join", wait());
+  plane->stop_ended_rank_watch();
   if (host_map.hosts > 1 && context->rank == 0 && !collects_findings) {
     for (const auto& finding : bootstrap::check_clock_skew(*plane, context->roster))
       log::warn("{}: {}", finding.text, finding.fix);

@@ -5,6 +5,7 @@
 #include <sodium.h>
 
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "cbor.hpp"
@@ -101,13 +102,14 @@ void restart_telemetry(JobState& state) {
       std::make_unique<observe::Telemetry>(request, context.roster, context.rank, context.plane, nullptr);
 }
 
-// Continues the job without the rank of `failure`, and without others that are lost by now. False when a
-// further rank is lost before all have connected: then the same is to be done with the job's new members.
-bool continue_with_survivors(JobState& state, const control::Failure& failure, const Deadline& deadline) {
+// Continues the job without the rank of `failure`, and without others that are lost by now. Returns the loss
+// of a further rank before all have connected: then the same is to be done with the job's new members.
+std::optional<control::Failure> continue_with_survivors(JobState& state, const control::Failure& failure,
+                                                        const Deadline& deadline) {
   state.communicators.drop();
   if (auto const& gpu = state.communicators.gpu) gpu->abort_all();
   state.stop_telemetry();
-  state.context->plane->abort_connections();
+  if (state.context->plane) state.context->plane->abort_connections();
 
   // Each rank may become the next rank 0.
   auto plane = control::ControlPlane::listen(control::random_key());
@@ -132,22 +134,26 @@ bool continue_with_survivors(JobState& state, const control::Failure& failure, c
     if (rank == 0) state.context->plane = std::move(plane);
     try {
       state.start_control_plane(deadline);
+    } catch (const control::EndedRankError& error) {
+      if (deadline.passed()) throw;
+      log::debug("shrink: {}", error.what());
+      return error.failure;
     } catch (const Error& error) {
       auto const& begun = state.context->plane;
       if (error.code() != ErrorCode::lost_rank || !begun || !begun->failure() || deadline.passed()) throw;
       log::debug("shrink: {}", error.what());
-      return false;
+      return require_loss(state);
     }
   }
-  return true;
+  return std::nullopt;
 }
 
 }  // namespace
 
 void shrink(JobState& state, milliseconds wait) {
   Deadline const deadline(wait);
-  while (!continue_with_survivors(state, require_loss(state), deadline)) {
-  }
+  std::optional<control::Failure> loss = require_loss(state);
+  while (loss) loss = continue_with_survivors(state, *loss, deadline);
   state.register_loss_handler();
   restart_telemetry(state);
   log::debug("shrink: {} ranks are left", state.size());

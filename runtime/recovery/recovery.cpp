@@ -40,20 +40,31 @@ std::optional<SurvivorPayloads> join_coordinator(SurvivorNetwork& network, Chann
   return payloads;
 }
 
+// The ranks of an unreachable host cost a second once, and not each of them and twice.
+void add_silent_host(RecoveryConfig& config, int unreachable) {
+  const auto& host = config.hosts[static_cast<std::size_t>(unreachable)];
+  for (int rank = 0; rank < static_cast<int>(config.hosts.size()); ++rank)
+    if (config.hosts[static_cast<std::size_t>(rank)] == host && !config.ended.contains(rank))
+      config.silent.insert(rank);
+}
+
 }  // namespace
 
 SurvivorPayloads run_recovery(SurvivorNetwork& network, RecoveryConfig config,
                               const std::vector<std::uint8_t>& mine, const Deadline& deadline) {
-  std::set<std::string> unreachable_hosts;  // each costs seconds
   for (int candidate = 0; candidate < config.rank && !deadline.passed(); ++candidate) {
-    const auto& host = config.hosts[static_cast<std::size_t>(candidate)];
     if (config.ended.contains(candidate) || config.silent.contains(candidate)) continue;
-    if (unreachable_hosts.contains(host)) continue;
-    auto const [channel, state] = network.connect(candidate, deadline);
-    if (channel)
+    auto [channel, state] = network.connect(candidate, deadline);
+    // The connection breaks when the rank ends, and then there is no next one.
+    while (channel) {
       if (auto payloads = join_coordinator(network, *channel, config, mine, deadline))
         return std::move(*payloads);
-    if (state == ProcessState::unknown) unreachable_hosts.insert(host);
+      if (deadline.passed()) break;
+      auto const next = network.connect(candidate, deadline);
+      channel = next.channel;
+      state = next.state;
+    }
+    if (state == ProcessState::unknown) add_silent_host(config, candidate);
     log::debug("shrink: {} is not there", config.names[static_cast<std::size_t>(candidate)]);
   }
   return SurvivorCoordinator(network, std::move(config), mine).run(deadline);

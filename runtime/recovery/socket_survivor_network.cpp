@@ -2,8 +2,12 @@
 #include "recovery/socket_survivor_network.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "log.hpp"
+#include "recovery/process_probe.hpp"
 #include "transport/connect.hpp"
 #include "transport/secure_channel.hpp"
 
@@ -12,24 +16,24 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long to try an address that does not answer at all.
-constexpr milliseconds probe_timeout{3000};
+// How long to try an address that does not answer at all: TCP sends again after 1 s.
+constexpr milliseconds probe_timeout{1100};
+// At once, since a network may lose the packets of some.
+constexpr int probe_connections = 4;
 // How often to probe a rank that runs but has not joined.
 constexpr milliseconds probe_interval{250};
+// A timer that is later than this was delayed by a busy machine.
+constexpr milliseconds max_delay{100};
+constexpr milliseconds retry_pause{50};
 constexpr milliseconds survivor_flush_timeout{5000};
 
 }  // namespace
 
-// Probes a rank that has not joined. A refused connection shows that its process has ended, an accepted one
-// that it runs.
-struct SocketSurvivorNetwork::Probe {
-  Probe(asio::io_context& io, int probed_rank, OnState call)
-      : socket(io), timer(io), rank(probed_rank), on_state(std::move(call)) {}
-  Socket socket;
+struct SocketSurvivorNetwork::Watch {
+  Watch(asio::io_context& io, OnState call) : timer(io), on_state(std::move(call)) {}
   asio::steady_timer timer;
-  int rank;
   OnState on_state;
-  std::size_t address = 0;
+  std::unique_ptr<ProcessProbe> probe;
 };
 
 std::vector<Endpoint> SocketSurvivorNetwork::endpoints(int rank) const {
@@ -38,23 +42,32 @@ std::vector<Endpoint> SocketSurvivorNetwork::endpoints(int rank) const {
 }
 
 SurvivorNetwork::Connection SocketSurvivorNetwork::connect(int rank, const Deadline& deadline) {
-  auto state = ProcessState::unknown;
   auto const key = purpose_key(config_.key, purpose::recovery, rank);
-  for (const auto& endpoint : endpoints(rank)) {
-    if (auto const error = probe(io_, endpoint, std::min(probe_timeout, deadline.remaining()))) {
-      if (error == asio::error::connection_refused) state = ProcessState::ended;
-      continue;
-    }
-    state = ProcessState::running;
+  while (true) {
+    auto const [state, endpoint] = find_state(rank, deadline);
+    if (state != ProcessState::running) return {nullptr, state};
     try {
       // The rank may start its own recovery much later; its acceptor already listens.
       auto [socket, keys] = connect_once(io_, config_.rank, {endpoint}, key, deadline);
       return {std::make_shared<SecureChannel>(std::move(socket), keys), state};
     } catch (const Error& error) {
       log::debug("shrink: {}: {}", config_.names[static_cast<std::size_t>(rank)], error.what());
+      // Another process has got its port. Otherwise the rank may have dropped a connection that was slow on a
+      // busy machine.
+      if (error.code() == ErrorCode::environment || deadline.passed()) return {nullptr, state};
     }
+    std::this_thread::sleep_for(std::min(retry_pause, deadline.remaining()));
   }
-  return {nullptr, state};
+}
+
+std::pair<ProcessState, Endpoint> SocketSurvivorNetwork::find_state(int rank, const Deadline& deadline) {
+  auto const all = endpoints(rank);
+  std::optional<std::pair<ProcessState, Endpoint>> found;
+  ProcessProbe const probe(io_, all, probe_connections, [&](ProcessState state, std::size_t endpoint) {
+    found = {state, state == ProcessState::running ? all[endpoint] : Endpoint{}};
+  });
+  run_until(std::min(Clock::now() + probe_timeout, deadline.when()), [&] { return found.has_value(); });
+  return found.value_or(std::pair{ProcessState::unknown, Endpoint{}});
 }
 
 void SocketSurvivorNetwork::accept(OnConnect on_connect) {
@@ -70,49 +83,42 @@ void SocketSurvivorNetwork::accept(OnConnect on_connect) {
 }
 
 void SocketSurvivorNetwork::watch(int rank, OnState on_state) {
-  auto& probe = probes_[rank];
-  probe = std::make_shared<Probe>(io_, rank, std::move(on_state));
-  start_probe(std::shared_ptr(probe));
+  auto& watch = watches_[rank];
+  watch = std::make_shared<Watch>(io_, std::move(on_state));
+  probe(rank, watch);
 }
 
-bool SocketSurvivorNetwork::is_current(const std::shared_ptr<Probe>& probe) const {
-  auto const found = probes_.find(probe->rank);
-  return found != probes_.end() && found->second == probe;
+void SocketSurvivorNetwork::probe(int rank, const std::weak_ptr<Watch>& watched) {
+  auto const watch = watched.lock();
+  if (!watch) return;
+  watch->probe = std::make_unique<ProcessProbe>(
+      io_, endpoints(rank), probe_connections,
+      [this, rank, watched](ProcessState state, std::size_t) { on_answer(rank, watched, state); });
+  call_after(probe_timeout, watch,
+             [this, rank, watched] { on_answer(rank, watched, ProcessState::unknown); });
 }
 
-void SocketSurvivorNetwork::start_probe(const std::shared_ptr<Probe>& probe) {
-  auto const addresses = endpoints(probe->rank);
-  if (probe->address >= addresses.size()) return finish_watch(probe, ProcessState::unknown);
-  probe->socket = Socket(io_);
-  probe->timer.expires_after(probe_timeout);
-  probe->timer.async_wait([probe](const asio::error_code& error) {
-    asio::error_code ignored;
-    if (!error) probe->socket.close(ignored);
-  });
-  probe->socket.async_connect(addresses[probe->address],
-                              [this, probe](const asio::error_code& error) { on_probe_done(probe, error); });
-}
-
-void SocketSurvivorNetwork::on_probe_done(const std::shared_ptr<Probe>& probe,
-                                          const asio::error_code& error) {
-  if (!is_current(probe)) return;
-  probe->timer.cancel();
-  if (error == asio::error::connection_refused) return finish_watch(probe, ProcessState::ended);
-  if (error) {
-    ++probe->address;
-    return start_probe(probe);
+void SocketSurvivorNetwork::on_answer(int rank, const std::weak_ptr<Watch>& watched, ProcessState state) {
+  auto const watch = watched.lock();
+  if (!watch) return;
+  if (state != ProcessState::running) {
+    watches_.erase(rank);
+    return watch->on_state(state);
   }
-  asio::error_code ignored;
-  probe->socket.close(ignored);
-  probe->timer.expires_after(probe_interval);
-  probe->timer.async_wait([this, probe](const asio::error_code& stopped) {
-    if (!stopped && is_current(probe)) start_probe(probe);
-  });
+  call_after(probe_interval, watch, [this, rank, watched] { probe(rank, watched); });
 }
 
-void SocketSurvivorNetwork::finish_watch(const std::shared_ptr<Probe>& probe, ProcessState state) {
-  probes_.erase(probe->rank);
-  probe->on_state(state);
+void SocketSurvivorNetwork::call_after(milliseconds wait, const std::shared_ptr<Watch>& watch,
+                                       std::function<void()> call) {
+  watch->timer.expires_after(wait);
+  watch->timer.async_wait([this, watched = std::weak_ptr(watch), call = std::move(call),
+                           when = watch->timer.expiry()](const asio::error_code& stopped) {
+    auto const watch = watched.lock();
+    if (stopped || !watch || watch->timer.expiry() != when) return;
+    // This process itself was not scheduled in time: an answer may wait to be read.
+    if (Clock::now() > when + max_delay) return call_after(max_delay, watch, call);
+    call();
+  });
 }
 
 void SocketSurvivorNetwork::run_until(Clock::time_point until, const std::function<bool()>& done) {
@@ -120,16 +126,15 @@ void SocketSurvivorNetwork::run_until(Clock::time_point until, const std::functi
     if (io_.stopped()) io_.restart();
     io_.run_one_until(until);
   }
+  if (done()) return;
+  // What came while this process was not scheduled.
+  if (io_.stopped()) io_.restart();
+  io_.poll();
 }
 
 void SocketSurvivorNetwork::close() {
   acceptor_.stop();
-  for (auto& [rank, probe] : probes_) {
-    asio::error_code ignored;
-    probe->socket.close(ignored);
-    probe->timer.cancel();
-  }
-  probes_.clear();
+  watches_.clear();
 }
 
 void SocketSurvivorNetwork::flush() {

@@ -2,8 +2,12 @@
 #pragma once
 
 #include <asio.hpp>
+#include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "recovery/recovery_config.hpp"
 #include "recovery/survivor_network.hpp"
@@ -20,24 +24,27 @@ class SocketSurvivorNetwork final : public SurvivorNetwork {
   Connection connect(int rank, const Deadline& deadline) override;
   void accept(OnConnect on_connect) override;
   void watch(int rank, OnState on_state) override;
-  void unwatch(int rank) override { probes_.erase(rank); }
+  void unwatch(int rank) override { watches_.erase(rank); }
   void run_until(Clock::time_point until, const std::function<bool()>& done) override;
   void close() override;
   void flush() override;
 
  private:
-  struct Probe;
+  struct Watch;
 
-  void start_probe(const std::shared_ptr<Probe>& probe);
-  void on_probe_done(const std::shared_ptr<Probe>& probe, const asio::error_code& error);
-  void finish_watch(const std::shared_ptr<Probe>& probe, ProcessState state);
-  bool is_current(const std::shared_ptr<Probe>& probe) const;
+  // Whether the rank's process runs, and at which endpoint.
+  std::pair<ProcessState, Endpoint> find_state(int rank, const Deadline& deadline);
+  void probe(int rank, const std::weak_ptr<Watch>& watched);
+  void on_answer(int rank, const std::weak_ptr<Watch>& watched, ProcessState state);
+  // The watch's timer has one call at a time. It is dropped with the watch.
+  void call_after(std::chrono::milliseconds wait, const std::shared_ptr<Watch>& watch,
+                  std::function<void()> call);
   std::vector<Endpoint> endpoints(int rank) const;
 
   asio::io_context& io_;
   AuthenticatingAcceptor& acceptor_;
   RecoveryConfig config_;
-  std::map<int, std::shared_ptr<Probe>> probes_;
+  std::map<int, std::shared_ptr<Watch>> watches_;
 };
 
 }  // namespace muster::control

@@ -9,6 +9,8 @@ namespace muster::detail {
 namespace {
 
 constexpr std::size_t small_bytes = 4096;
+// A size that takes so long shows the bandwidth. Larger ones would take seconds on a slow network.
+constexpr double enough_seconds = 0.01;
 
 using Clock = std::chrono::steady_clock;
 
@@ -43,8 +45,13 @@ std::size_t optimal_bucket_bytes(const LinkSpeed& speed, std::size_t total) {
 LinkSpeed measure_link_speed(const std::function<void(std::size_t)>& all_reduce,
                              const std::function<double(double)>& slowest) {
   double const small = slowest(fastest(all_reduce, small_bytes, 5));
-  double const large = slowest(fastest(all_reduce, max_measured_bytes, 2));
-  return fit_link_speed(small_bytes, small, max_measured_bytes, large);
+  std::size_t large = small_bytes;
+  double seconds = 0;
+  while (large < max_measured_bytes && seconds < enough_seconds) {
+    large = std::min(8 * large, max_measured_bytes);
+    seconds = slowest(fastest(all_reduce, large, 2));
+  }
+  return fit_link_speed(small_bytes, small, large, seconds);
 }
 
 }  // namespace muster::detail

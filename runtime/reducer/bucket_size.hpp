@@ -27,9 +27,9 @@ LinkSpeed fit_link_speed(std::size_t small_bytes, double small_seconds, std::siz
 /// least latency * bandwidth, where half of a bucket's time is latency, and at most `total`.
 std::size_t optimal_bucket_bytes(const LinkSpeed& speed, std::size_t total);
 
-/// Measures all-reduces of two sizes. `all_reduce` (bytes) returns when it is done; `slowest` returns the
-/// slowest rank's time, so that all ranks get the same result. Collective. Takes a few milliseconds on a fast
-/// network.
+/// Measures all-reduces of a small size, and of growing ones up to max_measured_bytes or until one takes 10
+/// ms. `all_reduce` (bytes) returns when it is done; `slowest` returns the slowest rank's time, so that all
+/// ranks get the same result. Collective. Takes a few milliseconds on a fast network.
 LinkSpeed measure_link_speed(const std::function<void(std::size_t)>& all_reduce,
                              const std::function<double(double)>& slowest);
 

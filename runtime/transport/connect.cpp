@@ -122,20 +122,6 @@ std::vector<Endpoint> parse_endpoints(const std::vector<std::string>& addresses,
   return endpoints;
 }
 
-asio::error_code probe(asio::io_context& io, const Endpoint& endpoint, milliseconds wait) {
-  asio::error_code result = asio::error::timed_out;
-  Socket socket(io);
-  socket.async_connect(endpoint, [&](const asio::error_code& error) { result = error; });
-  io.restart();
-  io.run_for(wait);
-  auto const answer = result;  // the cancelled handler changes it
-  asio::error_code ignored;
-  socket.close(ignored);
-  io.restart();
-  io.run();
-  return answer;
-}
-
 std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank,
                                             const std::vector<Endpoint>& endpoints, const Key& key,
                                             const Deadline& deadline) {
@@ -173,7 +159,8 @@ std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank,
 
 std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
                                                  const std::vector<Endpoint>& endpoints, const Key& key,
-                                                 const Deadline& deadline) {
+                                                 const Deadline& deadline,
+                                                 const std::function<void()>& before_retry) {
   std::string last_error;
   bool const local = std::all_of(endpoints.begin(), endpoints.end(), is_local);
   milliseconds backoff = initial_backoff;
@@ -185,6 +172,7 @@ std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
       last_error = error.what();
       log::debug("control: {}", last_error);
     }
+    if (before_retry) before_retry();
     std::this_thread::sleep_for(std::min(backoff, deadline.remaining()));
     backoff = std::min(backoff * 2, local ? max_local_backoff : max_backoff);
   } while (!deadline.passed());

@@ -3,6 +3,7 @@
 
 #include <asio.hpp>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,10 +17,6 @@ namespace muster::control {
 /// The endpoints of numeric addresses; skips all other text.
 std::vector<Endpoint> parse_endpoints(const std::vector<std::string>& addresses, std::uint16_t port);
 
-/// Connects, and closes the connection at once. Returns the error, timed_out without an answer in `wait`.
-/// Runs the io_context itself.
-asio::error_code probe(asio::io_context& io, const Endpoint& endpoint, std::chrono::milliseconds wait);
-
 /// Connects to the endpoints of one leader side by side, once each, and authenticates as `rank` at the first
 /// one where a process has the job's key. Strangers may hold the other ones. Runs the io_context itself.
 /// @throws Error with the error of the first endpoint: environment for another key, else system.
@@ -27,10 +24,11 @@ std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank,
                                             const std::vector<Endpoint>& endpoints, const Key& key,
                                             const Deadline& deadline);
 
-/// The same, again and again until the deadline.
+/// The same, again and again until the deadline. Calls `before_retry`, which may throw, after each failure.
 /// @throws Error(ErrorCode::deadline) with the error of the last attempt.
 std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
                                                  const std::vector<Endpoint>& endpoints, const Key& key,
-                                                 const Deadline& deadline);
+                                                 const Deadline& deadline,
+                                                 const std::function<void()>& before_retry = {});
 
 }  // namespace muster::control

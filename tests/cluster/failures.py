@@ -22,10 +22,11 @@ import threading
 import time
 import uuid
 
-from rank_processes import PROGRAM, Fifo, parent_of, pid_of, processes
+from rank_processes import Fifo, parent_of, processes
 from srun_output import endings
 
 BUILD = os.environ["MUSTER_BUILD"]
+PROGRAM = BUILD + "/bin/surviving_ranks"
 LAB = os.environ["LAB_COMMAND"]
 HOLD = 2.0  # survivors are gone by then
 STALL = 0.1  # a delay of this script's own wake-up that counts as a stall, in seconds
@@ -44,6 +45,10 @@ def watch_stalls():
         late = time.monotonic() - asleep - 0.01
         if late > STALL:
             stalls.append((asleep, late))
+
+
+def pid_of(run, rank):
+    return next(pid for pid, (r, _) in processes(PROGRAM, run).items() if r == rank)
 
 
 def kill(run, rank, number=signal.SIGKILL):
@@ -201,13 +206,13 @@ class Case:
             return f"saved by {sorted(os.listdir(self.saves_in(run)))}"
         if self.exit_code and (fault := self.fault_of_endings(output)):
             return fault
-        left = processes(run)
+        left = processes(PROGRAM, run)
         if [1 for rank, _ in left.values() if rank not in self.gone]:
             return f"left: {left}"
         return ""
 
     def clean_up(self, run, srun):
-        for pid in processes(run):
+        for pid in processes(PROGRAM, run):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

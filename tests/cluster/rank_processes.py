@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of one run of surviving_ranks on the lab, for failures.py."""
+"""The processes of one run's ranks on the lab, for failures.py and tests/bench/elastic_losses."""
 import os
 import select
 import time
-
-PROGRAM = os.environ["MUSTER_BUILD"] + "/bin/surviving_ranks"
 
 
 class Fifo:
@@ -33,23 +31,19 @@ class Fifo:
         os.unlink(self.path)
 
 
-def processes(run):
-    """pid → (rank, node) of the run's ranks, in any namespace."""
+def processes(program, run):
+    """pid → (rank, node) of the ranks that run this program with `run` as its first argument, in any namespace."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
-            if len(words) < 3 or words[0] != PROGRAM.encode() or words[1] != run.encode():
+            if len(words) < 3 or words[0] != program.encode() or words[1] != run.encode():
                 continue
             environment = dict(w.split(b"=", 1) for w in open(f"/proc/{pid}/environ", "rb").read().split(b"\0") if b"=" in w)
             found[int(pid)] = (int(environment[b"SLURM_PROCID"]), environment[b"SLURMD_NODENAME"].decode())
         except (OSError, KeyError):
             pass  # it has ended
     return found
-
-
-def pid_of(run, rank):
-    return next(pid for pid, (r, _) in processes(run).items() if r == rank)
 
 
 def parent_of(pid):

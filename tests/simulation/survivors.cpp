@@ -9,7 +9,7 @@ using muster::control::ProcessState;
 namespace {
 
 // As in SocketSurvivorNetwork.
-constexpr Duration probe_timeout = 3s;
+constexpr Duration probe_timeout = 1100ms;
 constexpr Duration probe_interval = 250ms;
 // How often the simulator looks whether the other rank accepts.
 constexpr Duration accept_interval = 10ms;

@@ -17,7 +17,7 @@ struct ReducerOptions {
   /// sum, or average: over the ranks, or with `chunks` over the chunks.
   Reduction reduction = Reduction::average;
   /// Minimum size of one bucket. 0: sqrt(latency * bandwidth * bytes of all gradients), measured at
-  /// construction by a few all-reduces of 4 KiB and 4 MiB (runtime/reducer/bucket_size.hpp derives it).
+  /// construction by a few all-reduces of 4 KiB to 4 MiB (runtime/reducer/bucket_size.hpp derives it).
   /// MUSTER_BUCKET_BYTES in rank 0's environment has precedence over both.
   std::size_t bucket_bytes = 0;
   /// Gradients are sent as bfloat16 and added in float32 in the order of ranks. This halves the traffic. With

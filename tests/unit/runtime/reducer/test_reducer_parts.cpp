@@ -146,4 +146,13 @@ TEST_CASE("the size of a bucket follows latency and bandwidth") {
   CHECK(sizes.front() == 4096);
   CHECK(sizes.back() == max_measured_bytes);
   CHECK(measured.latency > 0);
+
+  // A network of 1 MB/s with 2 ms of latency: 4 MiB would take 4 s.
+  sizes.clear();
+  auto const slow =
+      measure_link_speed([&](std::size_t bytes) { sizes.push_back(bytes); },
+                         [&](double) { return 2e-3 + static_cast<double>(sizes.back()) / 1e6; });
+  CHECK(sizes.back() == 32768);
+  CHECK(slow.bandwidth == Approx(1e6));
+  CHECK(slow.latency == Approx(2e-3));
 }

@@ -293,3 +293,34 @@ TEST_CASE("after a loss, the survivors join the lowest of them") {
     CHECK(outcome.payloads[2] == SurvivorRendezvous::Payloads{{0, {10}}, {1, {11}}, {2, {12}}});
   }
 }
+
+TEST_CASE("a rank that ends before it is connected to the smaller job is noticed") {
+  ControlPlaneOptions options{ControlPlaneFixture::make_roster(3), {}};
+  options.after_loss = true;
+  options.query_processes = [](const std::vector<int>& ranks, std::chrono::milliseconds, int) {
+    std::vector<ProcessState> states;
+    for (int const rank : ranks) states.push_back(rank == 2 ? ProcessState::ended : ProcessState::running);
+    return states;
+  };
+  auto const past_test = 600s;
+  SECTION("by rank 0, while it waits for the others") {
+    auto const plane = ControlPlane::listen(random_key());
+    plane->start_coordinator(options);
+    CHECK_THROWS_AS(plane->barrier("join", past_test), Error);
+    REQUIRE(plane->failure());
+    CHECK(plane->failure()->code == ErrorCode::lost_rank);
+    CHECK(plane->failure()->lost == 2);
+    CHECK(plane->failure()->confirmed_dead);
+  }
+  SECTION("by a rank that cannot reach rank 0") {
+    auto const port = SurvivorRendezvous().port();
+    std::optional<Failure> failure;
+    try {
+      ControlPlane::connect(1, options, {"127.0.0.1"}, port, random_key(), Deadline(past_test));
+    } catch (const EndedRankError& error) {
+      failure = error.failure;
+    }
+    REQUIRE(failure);
+    CHECK(failure->lost == 2);
+  }
+}

@@ -7,7 +7,7 @@ elastic_ranks.py MUSTER_TRAIN [--times N] [--ranks N] [--steps N] [--seed S] [--
 With --deterministic the last checkpoint's tensors and the losses of all recorded steps must be equal, whichever ranks are lost. The kinds:
 one rank is killed, rank 0 is killed, two ranks are killed at once, two are killed one after the other, one is stopped (after 10 s it counts
 as lost), one is lost while a checkpoint is being written, and so many that fewer than --elastic are left (a checkpoint is saved, and a new
-start goes on from it). With sharded optimizer state: one rank, rank 0, two of which neither has the copy of the other's part, or one together
+start goes on from it), and one when the results are written. With sharded optimizer state: one rank, rank 0, two of which neither has the copy of the other's part, or one together
 with that copy (the newest checkpoint is read, and the line says so). In the kinds with a spare the last rank waits,
 and takes the place of the lost one: of any, of rank 0, of one with sharded optimizer state; or the spare itself is lost. local-sgd has a spare, too, and no moments, of which each
 rank has its own: the bytes are those of a run of that strategy that lost no rank.
@@ -41,7 +41,7 @@ if not AS_OWN_HOST.exists():
 SPARE_KINDS = ["spare", "spare-rank-0", "spare-lost", "spare-sharded", "local-sgd"]
 LOCAL_SGD = ["--strategy=local-sgd", "--sync-every=5", "--optimizer=sgd", "--momentum=0"]
 SHARDED_KINDS = ["sharded", "sharded-rank-0", "sharded-two", "sharded-with-copy", "spare-sharded"]
-KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", *SHARDED_KINDS[:-1], "too-few", *SPARE_KINDS, "stopped"]
+KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", *SHARDED_KINDS[:-1], "too-few", *SPARE_KINDS, "at-end", "stopped"]
 LOST = re.compile(r"warning: rank (\d+) .*: lost (.*), after step (\d+); (\d+) ranks? goe?s? on, ([0-9.]+) s after")
 
 
@@ -142,6 +142,10 @@ def lose(arguments, run, kind, chance):
     lost = {"rank-0": [0], "sharded-rank-0": [0], "sharded-two": after[2], "sharded-with-copy": after[1], "spare-rank-0": [0], "spare-lost": everyone[-1:], "spare": [chance.choice(everyone[:-1])],
             "spare-sharded": [chance.choice(everyone[:-1])], "local-sgd": [chance.choice(everyone[:-1])], "two": chance.sample(everyone, 2), "one-after-other": chance.sample(everyone, 2),
             "too-few": chance.sample(everyone, arguments.ranks - 1)}.get(kind, [any_rank])
+    if kind == "at-end":
+        run.await_condition("the results", lambda: "\nsummary " in run.output())
+        run.send(lost, signal.SIGKILL)
+        return lost
     run.await_condition("the first steps", lambda: run.last_step() >= chance.randint(1, arguments.steps // 3))
     if kind == "checkpoint":
         run.await_condition("a checkpoint", lambda: list(run.folder.glob("checkpoints/*.partial")) or run.last_step() >= 3 * arguments.steps // 4)
@@ -177,8 +181,11 @@ def run_once(arguments, kind, folder, chance, expected):
         shutil.rmtree(whole.folder)
     run = Run(arguments, folder, [*options, f"--checkpoint-every={every}"])
     lost = lose(arguments, run, kind, chance)
-    to_next_step = await_next_step(run) if arguments.output else None
+    to_next_step = await_next_step(run) if arguments.output and kind != "at-end" else None
     run.wait(lost)
+    if kind == "at-end":
+        check(arguments, run, expected)
+        return [], None
     found = LOST.findall(run.output())
     if not found:
         run.fail("no line about the lost ranks")

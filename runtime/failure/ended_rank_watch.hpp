@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <asio.hpp>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "deadline.hpp"
+#include "failure/failure.hpp"
+#include "failure/reporter_check.hpp"
+
+namespace muster::control {
+
+/// A rank has ended that this one waits for while it connects. `what()` is the failure's text.
+struct EndedRankError : Error {
+  explicit EndedRankError(Failure its) : Error(its.code, its.text), failure(std::move(its)) {}
+  Failure failure;
+};
+
+/// After a loss, notices that a further rank has ended before it was connected to the smaller job: no
+/// connection of it breaks. Every call on the io_context's thread, or before that runs.
+class EndedRankWatch {
+ public:
+  explicit EndedRankWatch(asio::io_context& io) : timer_(io) {}
+
+  /// Watches the processes of all ranks but `self`.
+  void watch(std::vector<Hello> roster, int self, ReporterCheck::Query query);
+  /// The loss of the lowest rank that has ended. Asks all ranks now and then only, and takes up to 0.1 s.
+  std::optional<Failure> find_loss();
+  /// Calls `on_loss` once, when a rank has ended. Does nothing without watch().
+  void start(std::function<void(const Failure&)> on_loss);
+  void stop() { timer_.cancel(); }
+
+ private:
+  std::chrono::milliseconds interval() const;
+
+  asio::steady_timer timer_;
+  std::vector<Hello> roster_;
+  std::vector<int> others_;
+  ReporterCheck::Query query_;
+  Clock::time_point next_{};
+};
+
+}  // namespace muster::control
