@@ -32,15 +32,16 @@ class SleepingStage final : public StageModel {
   void load_samples(int, std::uint64_t, std::uint64_t) override {}
   std::span<std::byte> input(int slot) override { return part(slot, 0); }
   std::span<std::byte> output(int slot) override { return part(slot, 1); }
-  std::span<std::byte> gradient(int slot) override { return part(slot, 2); }
-  void forward(int) override { sleep(forward_seconds); }
+  std::vector<std::span<std::byte>> input_gradient(int slot) override { return {part(slot, 2)}; }
+  std::vector<std::span<std::byte>> output_gradient(int slot) override { return {part(slot, 2)}; }
+  void forward(int, float) override { sleep(forward_seconds); }
   void backward(int, float, const Model::Ready&) override { sleep(2 * forward_seconds); }
   void backward_input(int, int, float, const Model::Ready&) override { sleep(forward_seconds); }
   void backward_weight(int, int, const Model::Ready&) override { sleep(forward_seconds); }
   void begin_validation(int, int, bool) override {}
   bool next_held_out(int) override { return false; }
   void load_held_out(int) override {}
-  Average held_out_loss(int) override { return {}; }
+  Validation held_out_result(int) override { return {}; }
 
  private:
   static constexpr std::size_t bytes_each = 4096;
@@ -90,7 +91,8 @@ double measure(const Communicator& world, const ScheduleShape& shape) {
     runner.run({[](int, int, int) {},
                 [&](const Operation& operation, int slot) {
                   run_backward(*models[operation.stage], operation.kind, slot);
-                }});
+                }},
+               1);
     links.wait_all_sent();
     double busy = 0, end = runner.timeline().back().end;
     for (const TimedOperation& timed : runner.timeline()) busy += timed.end - timed.begin;

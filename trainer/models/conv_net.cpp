@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/conv_net.hpp"
 
+#include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "muster/error.hpp"
 
@@ -17,60 +19,31 @@ compute::ImageCompute<Real>& image_operations(compute::Compute<Real>& compute) {
 }  // namespace
 
 template <typename Real>
-ConvNet<Real>::ConvNet(ImageNetwork network, int max_batch, compute::Compute<Real>& compute,
+ConvNet<Real>::ConvNet(NetworkStage stage, const ConvNetSizes& sizes, compute::Compute<Real>& compute,
                        std::size_t extra)
-    : network_(std::move(network)),
-      plan_(network_),
+    : stage_(std::move(stage)),
+      network_(stage_.network),
       tensors_(network_.table, extra, std::is_same_v<Real, bfloat16>, compute.memory(),
                &compute.parameter_memory(),
                compute.rounded_only() && network_.table.trained_size == network_.table.arena_size),
-      max_batch_(max_batch),
+      max_batch_(sizes.max_batch),
       compute_(compute),
       images_(image_operations(compute)),
-      outputs_(network_.layers.size()),
-      buffers_(plan_.buffers.size()),
-      places_(network_.layers.size()),
-      means_(network_.layers.size()),
-      rstds_(network_.layers.size()) {
-  const auto images = static_cast<std::size_t>(max_batch);
-  Layout<Real> layout;
-  for (std::size_t i = 1; i < outputs_.size(); ++i)
-    layout.reserve(&outputs_[i], images * network_.layers[i].out.elements());
-  for (std::size_t i = 0; i < buffers_.size(); ++i) layout.reserve(&buffers_[i], images * plan_.buffers[i]);
-  activations_ = layout.allocate(compute_.memory());
-  Layout<std::uint8_t> places;
-  for (std::size_t i = 1; i < places_.size(); ++i) {
-    if (network_.layers[i].kind == LayerKind::max_pool)
-      places.reserve(&places_[i], images * network_.layers[i].out.elements());
-  }
-  places_memory_ = places.allocate(compute_.memory());
-  Layout<Sum> statistics;
-  for (std::size_t i = 1; i < means_.size(); ++i) {
-    if (network_.layers[i].kind != LayerKind::batch_norm) continue;
-    for (auto* const each : {&means_, &rstds_})
-      statistics.reserve(&(*each)[i], static_cast<std::size_t>(network_.layers[i].out.channels));
-  }
-  statistics_ = statistics.allocate(compute_.memory());
-}
+      memory_(stage_, sizes, compute.memory()),
+      slot_(&memory_.slot(0)) {}
 
 template <typename Real>
 typename ConvNet<Real>::Result ConvNet<Real>::loss(const Real* images, const compute::Token* labels,
                                                    int batch) {
-  dropout_.clear();
-  forward(images, batch, false, Sum(0));
-  Result result;
-  result.right = count_correct(labels);
-  images_.compute_cross_entropy(outputs_.back(), labels, batch_, network_.classes(), Sum(0));
-  result.loss = compute_.loss();
-  return result;
+  infer(0, images, batch);
+  return output_loss(0, labels, batch);
 }
 
 template <typename Real>
 void ConvNet<Real>::gradients(const Real* images, const compute::Token* labels, int batch,
                               const Dropout& dropout, Sum gradient_scale, const Ready& ready) {
-  dropout_ = dropout;
-  forward(images, batch, true, gradient_scale);
-  backward(labels, gradient_scale, ready);
+  forward(0, images, batch, dropout, gradient_scale);
+  backward(0, labels, gradient_scale, ready);
 }
 
 template <typename Real>
@@ -78,33 +51,75 @@ typename ConvNet<Real>::Result ConvNet<Real>::loss_and_gradients(const Real* ima
                                                                  const compute::Token* labels, int batch,
                                                                  const Dropout& dropout, Sum gradient_scale,
                                                                  const Ready& ready) {
-  dropout_ = dropout;
-  forward(images, batch, true, gradient_scale);
+  forward(0, images, batch, dropout, gradient_scale);
   Result result;
-  result.right = count_correct(labels);
-  backward(labels, gradient_scale, ready);
+  result.right = count_correct(labels, batch);
+  backward(0, labels, gradient_scale, ready);
   result.loss = compute_.loss();
   return result;
 }
 
 template <typename Real>
-std::int64_t ConvNet<Real>::count_correct(const compute::Token* labels) {
-  return images_.count_correct(outputs_.back(), labels, batch_, network_.classes());
+std::vector<Real*> ConvNet<Real>::output_gradient() {
+  std::vector<Real*> parts;
+  const GradientPlan::LayerBuffers& use = memory_.plan().layers.back();
+  for (const auto& part : {use.d_out, use.d_also})
+    if (part) parts.push_back(memory_.buffer(part));
+  return parts;
 }
 
 template <typename Real>
-void ConvNet<Real>::forward(const Real* images, int batch, bool training, Sum gradient_scale) {
-  batch_ = batch;
-  outputs_[0] = const_cast<Real*>(images);
+std::vector<Real*> ConvNet<Real>::input_gradient(int slot) {
+  std::vector<Real*> parts;
+  for (Real* const part : memory_.slot(slot).d_input)
+    if (part) parts.push_back(part);
+  return parts;
+}
+
+template <typename Real>
+std::int64_t ConvNet<Real>::count_correct(const compute::Token* labels, int images) {
+  return images_.count_correct(slot_->outputs.back(), labels, images, network_.classes());
+}
+
+template <typename Real>
+typename ConvNet<Real>::Result ConvNet<Real>::output_loss(int slot, const compute::Token* labels,
+                                                          int images) {
+  slot_ = &memory_.slot(slot);
+  Result result;
+  result.right = count_correct(labels, images);
+  images_.compute_cross_entropy(slot_->outputs.back(), labels, images, network_.classes(), Sum(0));
+  result.loss = compute_.loss();
+  return result;
+}
+
+template <typename Real>
+void ConvNet<Real>::begin(int slot, const Real* images, int batch, const Dropout& dropout) {
+  slot_ = &memory_.slot(slot);
+  slot_->batch = batch;
+  slot_->dropout = dropout;
+  if (stage_.is_first) slot_->outputs.front() = const_cast<Real*>(images);
+}
+
+template <typename Real>
+void ConvNet<Real>::forward(int slot, const Real* images, int batch, const Dropout& dropout,
+                            Sum gradient_scale) {
+  begin(slot, images, batch, dropout);
   for (std::size_t number = 1; number < network_.layers.size(); ++number)
-    forward(number, training, gradient_scale);
+    forward_layer(number, true, gradient_scale);
 }
 
 template <typename Real>
-void ConvNet<Real>::forward(std::size_t number, bool training, Sum gradient_scale) {
+void ConvNet<Real>::infer(int slot, const Real* images, int batch) {
+  begin(slot, images, batch, {});
+  for (std::size_t number = 1; number < network_.layers.size(); ++number)
+    forward_layer(number, false, Sum(0));
+}
+
+template <typename Real>
+void ConvNet<Real>::forward_layer(std::size_t number, bool training, Sum gradient_scale) {
   const Layer& layer = network_.layers[number];
   const ImageSize& in = network_.layers[layer.input].out;
-  Real* out = outputs_[number];
+  Real* out = slot_->outputs[number];
   switch (layer.kind) {
     case LayerKind::images:
       break;
@@ -116,19 +131,19 @@ void ConvNet<Real>::forward(std::size_t number, bool training, Sum gradient_scal
       normalize(number, training, gradient_scale);
       break;
     case LayerKind::relu:
-      images_.relu(batch_, in.pixels(), in.channels, input(layer), dropout_of(layer), out);
+      images_.relu(batch(), in.pixels(), in.channels, input(layer), dropout_of(layer), out);
       break;
     case LayerKind::max_pool:
-      images_.max_pool(network_.pool(layer, batch_), input(layer), out, places_[number]);
+      images_.max_pool(network_.pool(layer, batch()), input(layer), out, slot_->places[number]);
       break;
     case LayerKind::mean_pool:
-      images_.mean_pool(batch_, in.pixels(), in.channels, input(layer), out);
+      images_.mean_pool(batch(), in.pixels(), in.channels, input(layer), out);
       break;
     case LayerKind::shortcut:
-      images_.shortcut(batch_, in.height, in.width, in.channels, layer.out.channels, input(layer), out);
+      images_.shortcut(batch(), in.height, in.width, in.channels, layer.out.channels, input(layer), out);
       break;
     case LayerKind::flatten:
-      images_.flatten(batch_, in.pixels(), in.channels, input(layer), false, out);
+      images_.flatten(batch(), in.pixels(), in.channels, input(layer), false, out);
       break;
   }
 }
@@ -136,24 +151,24 @@ void ConvNet<Real>::forward(std::size_t number, bool training, Sum gradient_scal
 template <typename Real>
 void ConvNet<Real>::convolve(const Layer& layer, Real* out) {
   images_.convolve(
-      network_.convolution(layer, batch_), input(layer), tensors_.template weight<Real>(layer.weight),
+      network_.convolution(layer, batch()), input(layer), tensors_.template weight<Real>(layer.weight),
       layer.bias == Layer::no_tensor ? nullptr : tensors_.template weight<Real>(layer.bias), out);
 }
 
 template <typename Real>
 compute::BatchNorm<Real> ConvNet<Real>::batch_norm(std::size_t number) {
   const Layer& layer = network_.layers[number];
-  return {.batch = batch_,
+  return {.batch = batch(),
           .pixels = static_cast<int>(layer.out.pixels()),
           .channels = layer.out.channels,
           .x = input(layer),
           .gain = tensors_.parameter(layer.weight),
           .bias = tensors_.parameter(layer.bias),
-          .addend = layer.addend == 0 ? nullptr : outputs_[layer.addend],
+          .addend = layer.addend ? slot_->outputs[*layer.addend] : nullptr,
           .relu = layer.relu,
-          .out = outputs_[number],
-          .mean = means_[number],
-          .rstd = rstds_[number],
+          .out = slot_->outputs[number],
+          .mean = slot_->means[number],
+          .rstd = slot_->rstds[number],
           .all_reduce = all_reduce_ ? &all_reduce_ : nullptr};
 }
 
@@ -163,48 +178,78 @@ void ConvNet<Real>::normalize(std::size_t number, bool training, Sum gradient_sc
   const auto norm = batch_norm(number);
   if (!training)
     return images_.normalize_by(norm, tensors_.parameter(layer.mean), tensors_.parameter(layer.variance));
-  images_.normalize(norm, tensors_.gradient(layer.mean), tensors_.gradient(layer.variance),
-                    static_cast<double>(gradient_scale) * batch_);
+  images_.normalize(norm, statistic(layer.mean), statistic(layer.variance),
+                    static_cast<double>(gradient_scale) * batch());
 }
 
 template <typename Real>
-void ConvNet<Real>::backward(const compute::Token* labels, Sum gradient_scale, const Ready& ready) {
-  images_.compute_cross_entropy(outputs_.back(), labels, batch_, network_.classes(), gradient_scale);
-  for (std::size_t tensor = network_.table.tensors.size(); tensor-- > 0;) {
-    if (!network_.table.tensors[tensor].is_trained) ready(tensor);
+typename ConvNet<Real>::Sum* ConvNet<Real>::statistic(std::size_t tensor) {
+  const std::size_t offset = network_.table.tensors[tensor].offset - network_.table.trained_size;
+  return slot_->statistics ? slot_->statistics + offset : tensors_.gradient(tensor);
+}
+
+// Other micro-batches may have gone forward since this one did.
+template <typename Real>
+void ConvNet<Real>::statistics_ready(const Ready& ready) {
+  const TensorTable& table = network_.table;
+  if (slot_->statistics) {
+    std::copy_n(slot_->statistics, table.arena_size - table.trained_size,
+                tensors_.gradients().data() + table.trained_size);
   }
-  for (std::size_t number = network_.layers.size() - 1; number > 0; --number) backward(number, ready);
+  for (std::size_t tensor = table.tensors.size(); tensor-- > 0;)
+    if (!table.tensors[tensor].is_trained) ready(tensor);
 }
 
 template <typename Real>
-void ConvNet<Real>::backward(std::size_t number, const Ready& ready) {
+void ConvNet<Real>::backward(int slot, const compute::Token* labels, Sum gradient_scale, const Ready& ready) {
+  slot_ = &memory_.slot(slot);
+  if (stage_.is_last()) {
+    images_.compute_cross_entropy(slot_->outputs.back(), labels, batch(), network_.classes(), gradient_scale);
+  }
+  statistics_ready(ready);
+  for (std::size_t number = network_.layers.size() - 1; number > 0; --number) backward_layer(number, ready);
+  keep_input_gradient();
+}
+
+// The next backward pass overwrites the gradient while this one may still be on its way.
+template <typename Real>
+void ConvNet<Real>::keep_input_gradient() {
+  const GradientPlan::LayerBuffers& use = memory_.plan().layers.front();
+  const Layer& layer = network_.layers.front();
+  if (use.d_out) std::copy_n(memory_.buffer(use.d_out), elements(layer), slot_->d_input[0]);
+  if (use.d_also) std::copy_n(memory_.buffer(use.d_also), elements(layer), slot_->d_input[1]);
+}
+
+template <typename Real>
+void ConvNet<Real>::backward_layer(std::size_t number, const Ready& ready) {
   const Layer& layer = network_.layers[number];
-  const GradientPlan::LayerBuffers& use = plan_.layers[number];
+  const GradientPlan::LayerBuffers& use = memory_.plan().layers[number];
   const ImageSize& in = network_.layers[layer.input].out;
-  Real *d_out = use.d_out ? buffer(use.d_out) : outputs_.back(), *d_also = buffer(use.d_also),
-       *d_input = buffer(use.d_input);
+  Real *d_out = use.d_out ? memory_.buffer(use.d_out) : slot_->outputs.back(),
+       *d_also = memory_.buffer(use.d_also), *d_input = memory_.buffer(use.d_input);
   if (layer.kind == LayerKind::batch_norm) return backward_norm(number, d_out, d_also, d_input, ready);
-  if (d_also) images_.add(d_also, d_out, static_cast<std::size_t>(batch_) * layer.out.elements());
+  if (d_also) images_.add(d_also, d_out, elements(layer));
   switch (layer.kind) {
     case LayerKind::convolution:
     case LayerKind::linear:
       backward_convolution(layer, d_out, d_input, ready);
       break;
     case LayerKind::max_pool:
-      images_.max_pool_backward(network_.pool(layer, batch_), places_[number], d_out, d_input);
+      images_.max_pool_backward(network_.pool(layer, batch()), slot_->places[number], d_out, d_input);
       break;
     case LayerKind::relu:
-      images_.relu_backward(batch_, in.pixels(), in.channels, outputs_[number], dropout_of(layer), d_out,
-                            d_input);
+      images_.relu_backward(batch(), in.pixels(), in.channels, slot_->outputs[number], dropout_of(layer),
+                            d_out, d_input);
       break;
     case LayerKind::flatten:
-      images_.flatten(batch_, in.pixels(), in.channels, d_out, true, d_input);
+      images_.flatten(batch(), in.pixels(), in.channels, d_out, true, d_input);
       break;
     case LayerKind::mean_pool:
-      images_.mean_pool_backward(batch_, in.pixels(), in.channels, d_out, d_input);
+      images_.mean_pool_backward(batch(), in.pixels(), in.channels, d_out, d_input);
       break;
     case LayerKind::shortcut:
-      images_.shortcut_backward(batch_, in.height, in.width, in.channels, layer.out.channels, d_out, d_input);
+      images_.shortcut_backward(batch(), in.height, in.width, in.channels, layer.out.channels, d_out,
+                                d_input);
       break;
     default:
       break;
@@ -214,7 +259,7 @@ void ConvNet<Real>::backward(std::size_t number, const Ready& ready) {
 template <typename Real>
 void ConvNet<Real>::backward_convolution(const Layer& layer, const Real* d_out, Real* d_input,
                                          const Ready& ready) {
-  const auto shape = network_.convolution(layer, batch_);
+  const auto shape = network_.convolution(layer, batch());
   const bool bias = layer.bias != Layer::no_tensor;
   images_.convolve_backward_weight(shape, input(layer), d_out, tensors_.gradient(layer.weight),
                                    bias ? tensors_.gradient(layer.bias) : nullptr);

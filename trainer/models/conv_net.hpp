@@ -5,16 +5,15 @@
 #include <functional>
 #include <vector>
 
-#include "compute/arena.hpp"
 #include "compute/compute.hpp"
-#include "models/gradient_plan.hpp"
+#include "models/conv_net_activations.hpp"
 #include "models/image_network.hpp"
 #include "models/model_tensors.hpp"
 
 namespace muster::models {
 
-/// Computes an ImageNetwork on one device. Images and all outputs are [batch, height, width, channels]. Not
-/// thread-safe.
+/// Computes an ImageNetwork, or one stage of it, on one device. Images and all outputs are [batch, height,
+/// width, channels]. Not thread-safe.
 ///
 /// Batch normalization (Ioffe and Szegedy, arXiv 1502.03167) uses the statistics of the given batch in
 /// loss_and_gradients() and the running ones in loss(), with PyTorch's epsilon 1e-5. The gradient of a
@@ -27,16 +26,18 @@ class ConvNet {
 
   /// Allocates for `max_batch` images. `extra`: see ModelTensors.
   /// @throws Error(ErrorCode::usage) when the device has no operations on images.
-  ConvNet(ImageNetwork network, int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0);
+  ConvNet(ImageNetwork network, int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0)
+      : ConvNet(NetworkStage{std::move(network)}, {max_batch}, compute, extra) {}
+  /// A stage of a pipeline; unless it is the whole network, in host memory only.
+  ConvNet(NetworkStage stage, const ConvNetSizes& sizes, compute::Compute<Real>& compute,
+          std::size_t extra = 0);
 
   const ImageNetwork& network() const noexcept { return network_; }
+  const NetworkStage& stage() const noexcept { return stage_; }
   ModelTensors<Sum>& tensors() noexcept { return tensors_; }
   int max_batch() const noexcept { return max_batch_; }
   /// Bytes of parameters, gradients and activations.
-  std::size_t bytes() const noexcept {
-    return tensors_.bytes() + activations_.size() * sizeof(Real) + statistics_.size() * sizeof(Sum) +
-           places_memory_.size();
-  }
+  std::size_t bytes() const noexcept { return tensors_.bytes() + memory_.bytes(); }
 
   using AllReduce = typename compute::BatchNorm<Real>::AllReduce;
   /// From now on batch statistics are those of all ranks' batches together. Every rank has to call
@@ -62,39 +63,58 @@ class ConvNet {
       const Real* images, const compute::Token* labels, int batch, const Dropout& dropout, Sum gradient_scale,
       const Ready& ready = [](std::size_t) {});
 
+  /// What a stage exchanges for a slot's micro-batch, [batch, height, width, channels]: the activations
+  /// before its first layer and behind its last one; the gradient of the latter, before backward(), in parts
+  /// that all slots share; and that of the former, behind backward(), in parts. The parts add up to the
+  /// gradient.
+  Real* input(int slot) { return memory_.slot(slot).outputs.front(); }
+  Real* output(int slot) { return memory_.slot(slot).outputs.back(); }
+  std::vector<Real*> output_gradient();
+  std::vector<Real*> input_gradient(int slot);
+  /// The forward pass in training. `images` stay until the backward pass; null for another than the first
+  /// stage. gradient_scale: that of backward(), for the running statistics.
+  void forward(int slot, const Real* images, int batch, const Dropout& dropout, Sum gradient_scale);
+  /// With the running statistics, without dropout.
+  void infer(int slot, const Real* images, int batch);
+  /// Of the first images of the batch, after either, of the last stage.
+  Result output_loss(int slot, const compute::Token* labels, int images);
+  /// The gradients after forward(), as gradients() has them. Only the last stage reads the labels.
+  void backward(int slot, const compute::Token* labels, Sum gradient_scale, const Ready& ready);
+
  private:
-  void forward(const Real* images, int batch, bool training, Sum gradient_scale);
-  void forward(std::size_t number, bool training, Sum gradient_scale);
+  void begin(int slot, const Real* images, int batch, const Dropout& dropout);
+  void forward_layer(std::size_t number, bool training, Sum gradient_scale);
   void normalize(std::size_t number, bool training, Sum gradient_scale);
   /// A linear layer as well: a convolution of one pixel.
   void convolve(const Layer& layer, Real* out);
-  std::int64_t count_correct(const compute::Token* labels);
-  void backward(const compute::Token* labels, Sum gradient_scale, const Ready& ready);
-  void backward(std::size_t number, const Ready& ready);
+  std::int64_t count_correct(const compute::Token* labels, int images);
+  /// Where the forward pass writes the gradient of a running statistic.
+  Sum* statistic(std::size_t tensor);
+  void statistics_ready(const Ready& ready);
+  void backward_layer(std::size_t number, const Ready& ready);
+  void keep_input_gradient();
   void backward_convolution(const Layer& layer, const Real* d_out, Real* d_input, const Ready& ready);
   void backward_norm(std::size_t number, Real* d_out, const Real* d_also, Real* d_input, const Ready& ready);
   compute::BatchNorm<Real> batch_norm(std::size_t number);
   const Real* dropout_of(const Layer& layer) const {
-    return layer.dropout < 0 || dropout_.empty() ? nullptr
-                                                 : dropout_[static_cast<std::size_t>(layer.dropout)];
+    return layer.dropout < 0 || slot_->dropout.empty()
+               ? nullptr
+               : slot_->dropout[static_cast<std::size_t>(layer.dropout)];
   }
-  const Real* input(const Layer& layer) const { return outputs_[layer.input]; }
-  Real* buffer(const std::optional<std::size_t>& number) { return number ? buffers_[*number] : nullptr; }
-  std::size_t rows(const Layer& layer) const { return static_cast<std::size_t>(batch_) * layer.out.pixels(); }
+  const Real* input(const Layer& layer) const { return slot_->outputs[layer.input]; }
+  int batch() const { return slot_->batch; }
+  std::size_t elements(const Layer& layer) const {
+    return static_cast<std::size_t>(batch()) * layer.out.elements();
+  }
 
-  ImageNetwork network_;
-  GradientPlan plan_;
+  NetworkStage stage_;
+  const ImageNetwork& network_;
   ModelTensors<Sum> tensors_;
-  int max_batch_, batch_ = 0;
+  int max_batch_;
   compute::Compute<Real>& compute_;
   compute::ImageCompute<Real>& images_;
-  compute::Arena<Real> activations_;
-  std::vector<Real*> outputs_, buffers_;
-  compute::Arena<std::uint8_t> places_memory_;
-  std::vector<std::uint8_t*> places_;  ///< of max pooling's largest pixels, for each layer
-  Dropout dropout_;
-  compute::Arena<Sum> statistics_;
-  std::vector<Sum*> means_, rstds_;  ///< of batch normalizations, for each layer
+  ConvNetActivations<Real> memory_;
+  ConvNetSlot<Real>* slot_;  ///< that is computed
   AllReduce all_reduce_;
 };
 

@@ -154,22 +154,11 @@ TensorTable gpt_tensors(const GptConfig& config, const LayerRange& layers) {
   const auto begin = first_tensor(config, layers);
   const auto end =
       layers.has_output(config) ? whole.tensors.size() : first_tensor(config, {layers.last, config.layers});
-  const std::size_t offset = whole.tensors[begin].offset;
-  const auto end_of = [&](std::size_t i) {
-    return i + 1 < whole.tensors.size() ? whole.tensors[i + 1].offset : whole.arena_size;
-  };
   TensorTable part;
-  for (std::size_t i = begin; i < end; ++i) {
-    part.tensors.push_back(whole.tensors[i]);
-    part.tensors.back().offset -= offset;
-    part.parameter_count += whole.tensors[i].count;
-  }
-  part.arena_size = part.trained_size = end_of(end - 1) - offset;
+  part.append(whole, begin, end);
   if (layers.has_copied_table(config)) {
-    part.tensors.push_back(whole.tensors[0]);
-    part.tensors.back().offset = part.arena_size;
-    part.tensors.back().is_trained = false;
-    part.arena_size += end_of(0);
+    whole.tensors[0].is_trained = false;
+    part.append(whole, 0, 1);
   }
   return part;
 }

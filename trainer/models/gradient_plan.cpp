@@ -5,7 +5,10 @@
 
 namespace muster::models {
 
-GradientPlan::GradientPlan(const ImageNetwork& network) : layers(network.layers.size()) {
+GradientPlan::GradientPlan(const ImageNetwork& network, bool has_input_gradient, int output_parts)
+    : layers(network.layers.size()), has_input_gradient_(has_input_gradient) {
+  const std::size_t last = layers.size() - 1;
+  for (int part = 0; part < output_parts; ++part) give(last, take(network.layers[last].out.elements()));
   for (std::size_t number = network.layers.size() - 1; number > 0; --number) plan(network, number);
 }
 
@@ -15,17 +18,17 @@ void GradientPlan::plan(const ImageNetwork& network, std::size_t number) {
   const std::size_t elements = network.layers[layer.input].out.elements();
   if (layer.kind == LayerKind::batch_norm) {
     // d_out becomes the gradient of the addend, else it is overwritten by that of the input.
-    if (layer.addend == 0)
+    if (!layer.addend)
       use.d_input = use.d_out;
     else
       use.d_input = use.d_also ? use.d_also : take(elements);
     if (use.d_also && use.d_also != use.d_input) free_.push_back(*use.d_also);
-    if (layer.addend != 0) give(layer.addend, *use.d_out);
+    if (layer.addend) give(*layer.addend, *use.d_out);
     give(layer.input, *use.d_input);
     return;
   }
   if (use.d_also) free_.push_back(*use.d_also);  // it is added to d_out first
-  if (layer.input != 0) {
+  if (layer.input != 0 || has_input_gradient_) {
     use.d_input = take(elements);
     give(layer.input, *use.d_input);
   }

@@ -10,8 +10,12 @@ namespace muster::models {
 
 /// Which buffer holds which gradient in a backward pass. Buffers are used again as soon as their gradient is
 /// no longer needed, so that a deep network needs a few only.
+///
+/// A stage of a pipeline receives the gradient of its last layer's output in one or two parts, and computes
+/// that of its input, layer 0's, in as many parts as layers take the input.
 struct GradientPlan {
-  /// Of one layer. The gradient of the logits has no buffer: it replaces them.
+  /// Of one layer. The gradient of the logits has no buffer: it replaces them. Layer 0 has buffers for the
+  /// gradient of a stage's input only.
   struct LayerBuffers {
     std::optional<std::size_t> d_out;    ///< gradient of the output; none for the last layer
     std::optional<std::size_t> d_also;   ///< a second part of that gradient, from another layer
@@ -21,13 +25,15 @@ struct GradientPlan {
   /// Elements of each buffer per image.
   std::vector<std::size_t> buffers;
 
-  explicit GradientPlan(const ImageNetwork& network);
+  /// `output_parts`: of the gradient that a stage receives; 0: the last layer's output is the logits.
+  explicit GradientPlan(const ImageNetwork& network, bool has_input_gradient = false, int output_parts = 0);
 
  private:
   void plan(const ImageNetwork& network, std::size_t number);
   std::size_t take(std::size_t elements);
   void give(std::size_t layer, std::size_t buffer);
   std::vector<std::size_t> free_;
+  bool has_input_gradient_;
 };
 
 }  // namespace muster::models

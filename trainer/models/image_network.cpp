@@ -16,9 +16,12 @@ compute::PoolShape ImageNetwork::pool(const Layer& layer, int batch) const {
   return {batch, in.height, in.width, in.channels, layer.window, layer.stride, layer.padding};
 }
 
-double ImageNetwork::flops_per_image() const {
+double ImageNetwork::flops_per_image() const { return flops_per_image(0, layers.size()); }
+
+double ImageNetwork::flops_per_image(std::size_t first, std::size_t last) const {
   double flops = 0;
-  for (const Layer& layer : layers) {
+  for (std::size_t number = first; number < last; ++number) {
+    const Layer& layer = layers[number];
     if (layer.kind != LayerKind::convolution && layer.kind != LayerKind::linear) continue;
     const double multiplications =
         static_cast<double>(layer.out.pixels()) * static_cast<double>(table.tensors[layer.weight].count);
@@ -90,7 +93,7 @@ std::size_t NetworkBuilder::flatten(std::size_t input) {
 }
 
 std::size_t NetworkBuilder::batch_norm(std::size_t input, const std::string& name, bool relu,
-                                       std::size_t addend) {
+                                       std::optional<std::size_t> addend) {
   Layer layer{.kind = LayerKind::batch_norm, .input = input, .addend = addend, .relu = relu};
   layer.out = size(input);
   layer.weight = add_tensor(name + ".weight", {layer.out.channels}, false, 0, 1);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,10 +35,10 @@ struct Layer {
   static constexpr std::size_t no_tensor = static_cast<std::size_t>(-1);
 
   LayerKind kind = LayerKind::images;
-  std::size_t input = 0;   ///< number of the layer whose output this one takes
-  std::size_t addend = 0;  ///< batch_norm: number of the layer whose output is added before ReLU; 0: none
-  bool relu = false;       ///< batch_norm: ReLU at the end
-  int dropout = -1;        ///< relu: number of the factors in Dropout; -1: none
+  std::size_t input = 0;                ///< number of the layer whose output this one takes
+  std::optional<std::size_t> addend{};  ///< batch_norm: number of the layer whose output is added before ReLU
+  bool relu = false;                    ///< batch_norm: ReLU at the end
+  int dropout = -1;                     ///< relu: number of the factors in Dropout; -1: none
   int window = 1, stride = 1, padding = 0, groups = 1;
   ImageSize out{};
   /// Numbers in the table of tensors. For batch_norm `weight` is the gain.
@@ -58,6 +60,8 @@ struct ImageNetwork {
   /// Floating-point operations of one training step per image: two per multiply-add of convolutions and
   /// linear layers, and twice as many backward, except for the gradient of the images.
   double flops_per_image() const;
+  /// Those of layers [first, last) alone.
+  double flops_per_image(std::size_t first, std::size_t last) const;
 };
 
 /// Window, stride and padding of a convolution or pooling.
@@ -78,7 +82,8 @@ class NetworkBuilder {
   /// ReLU, before it a dropout of channels if `drops`.
   std::size_t relu(std::size_t input, bool drops);
   /// Gain 1, bias 0, running mean 0 and variance 1.
-  std::size_t batch_norm(std::size_t input, const std::string& name, bool relu, std::size_t addend = 0);
+  std::size_t batch_norm(std::size_t input, const std::string& name, bool relu,
+                         std::optional<std::size_t> addend = {});
   std::size_t max_pool(std::size_t input, const Window& window);
   std::size_t mean_pool(std::size_t input);
   /// Half of the pixels in each direction, with zero channels up to `out`.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <vector>
 
 #include "models/gpt_decoder.hpp"
 #include "models/gradient_plan.hpp"
@@ -106,23 +107,38 @@ MemorySegments decoder_memory(const GptConfig& config, std::size_t real_bytes) {
   return segments;
 }
 
-MemorySegments conv_net_memory(const ImageNetwork& network, std::uint64_t max_batch, std::size_t real_bytes,
+MemorySegments conv_net_memory(const NetworkStage& stage, const ConvNetSizes& sizes, std::size_t real_bytes,
                                std::size_t extra) {
   const Blocks reals(real_bytes), sums(accurate_bytes(real_bytes));
-  std::uint64_t outputs = 0, gradients = 0, places = 0, statistics = 0;
-  for (std::size_t i = 1; i < network.layers.size(); ++i) {
-    const std::uint64_t elements = max_batch * network.layers[i].out.elements();
-    outputs += reals(elements);
-    if (network.layers[i].kind == LayerKind::max_pool) places += Blocks(1)(elements);
-    if (network.layers[i].kind == LayerKind::batch_norm)
-      statistics += sums(static_cast<std::uint64_t>(network.layers[i].out.channels), 2);
+  const std::vector<Layer>& layers = stage.network.layers;
+  const TensorTable& table = stage.network.table;
+  const GradientPlan plan(stage.network, !stage.is_first, stage.output_uses);
+  const auto training_batch = static_cast<std::uint64_t>(sizes.training_batch);
+  std::uint64_t kept = 0, gradients = 0;
+  for (int slot = 0; slot < sizes.slots; ++slot) {
+    const auto images = static_cast<std::uint64_t>(slot == 0 ? sizes.max_batch : sizes.training_batch);
+    for (std::size_t i = stage.is_first ? 1 : 0; i < layers.size(); ++i) {
+      const std::uint64_t elements = images * layers[i].out.elements();
+      kept += reals(elements);
+      if (layers[i].kind == LayerKind::max_pool) kept += Blocks(1)(elements);
+      if (layers[i].kind == LayerKind::batch_norm)
+        kept += sums(static_cast<std::uint64_t>(layers[i].out.channels), 2);
+    }
+    if (sizes.slots > 1) kept += sums(table.arena_size - table.trained_size);
+    for (const auto& part : {plan.layers.front().d_out, plan.layers.front().d_also})
+      if (part) gradients += reals(training_batch * layers.front().out.elements());
   }
-  for (const std::size_t elements : GradientPlan(network).buffers) gradients += reals(max_batch * elements);
+  for (const std::size_t elements : plan.buffers) gradients += reals(training_batch * elements);
   MemorySegments segments;
-  add_tensors(segments, network.table, real_bytes, extra);
-  add_activations(segments, "layer outputs", outputs + places + statistics);
+  add_tensors(segments, table, real_bytes, extra);
+  add_activations(segments, "layer outputs", kept);
   add_activations(segments, "activation gradients", gradients);
   return segments;
+}
+
+MemorySegments conv_net_memory(const ImageNetwork& network, std::uint64_t max_batch, std::size_t real_bytes,
+                               std::size_t extra) {
+  return conv_net_memory(NetworkStage{network}, {static_cast<int>(max_batch)}, real_bytes, extra);
 }
 
 }  // namespace muster::models

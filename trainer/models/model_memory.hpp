@@ -5,9 +5,11 @@
 
 #include <cstdint>
 
+#include "models/conv_net_activations.hpp"
 #include "models/gpt.hpp"
 #include "models/image_network.hpp"
 #include "models/memory_segment.hpp"
+#include "models/network_stage.hpp"
 
 namespace muster::models {
 
@@ -24,6 +26,9 @@ inline MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batc
 /// allocates there.
 MemorySegments decoder_memory(const GptConfig& config, std::size_t real_bytes);
 
+/// Memory of a ConvNet, or of a stage of one.
+MemorySegments conv_net_memory(const NetworkStage& stage, const ConvNetSizes& sizes, std::size_t real_bytes,
+                               std::size_t extra);
 /// Memory of a ConvNet for `max_batch` images.
 MemorySegments conv_net_memory(const ImageNetwork& network, std::uint64_t max_batch, std::size_t real_bytes,
                                std::size_t extra = 0);

@@ -8,6 +8,20 @@
 
 namespace muster::models {
 
+void TensorTable::append(const TensorTable& whole, std::size_t begin, std::size_t end) {
+  const auto offset_of = [&](std::size_t i) {
+    return i < whole.tensors.size() ? whole.tensors[i].offset : whole.arena_size;
+  };
+  if (begin >= end) return;
+  for (std::size_t i = begin; i < end; ++i) {
+    tensors.push_back(whole.tensors[i]);
+    tensors.back().offset = arena_size + offset_of(i) - offset_of(begin);
+    if (tensors.back().is_trained) parameter_count += tensors.back().count;
+  }
+  arena_size += offset_of(end) - offset_of(begin);
+  if (tensors.back().is_trained) trained_size = arena_size;
+}
+
 std::vector<std::size_t> TensorTable::trained_ends() const {
   std::vector<std::size_t> ends;
   for (const Tensor& tensor : tensors) {

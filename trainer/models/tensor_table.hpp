@@ -36,6 +36,9 @@ struct TensorTable {
   std::size_t trained_size = 0;     ///< elements with gaps before the statistics, which come last
   std::size_t parameter_count = 0;  ///< trained elements without gaps
 
+  /// Appends tensors [begin, end) of another table with the gaps behind them; either all are trained, or
+  /// none.
+  void append(const TensorTable& whole, std::size_t begin, std::size_t end);
   /// Where each trained tensor ends, with the gap behind it.
   std::vector<std::size_t> trained_ends() const;
 };

@@ -4,30 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "models/conv_net.hpp"
 #include "models/model_memory.hpp"
 #include "models/named_network.hpp"
-#include "muster/philox.hpp"
+#include "training/network_sample.hpp"
+#include "training/network_stage_model.hpp"
 
 namespace muster {
 namespace {
-
-/// Smallest validation batch; validation uses the training batch when that is larger.
-constexpr std::uint64_t least_validation_batch = 32;
-
-/// First stream of the seed's generator, one for each dropout of the network. SampleWindows uses another one,
-/// and initial weights use small numbers (one per tensor).
-constexpr std::uint64_t dropout_stream = std::uint64_t{1} << 61;
-
-/// Each of `count` channels is kept, and doubled, with probability 1/2.
-template <typename Real>
-void draw_dropout(std::uint64_t seed, std::uint64_t stream, std::uint64_t sample, int count, Real* to) {
-  const std::uint64_t bits = uniform_bits(seed, stream, sample);
-  for (int channel = 0; channel < count; ++channel)
-    to[channel] = Real((bits >> channel & 1) != 0 ? 2.0f : 0.0f);
-}
 
 template <typename Real>
 class NetworkModel final : public Model {
@@ -63,7 +52,7 @@ class NetworkModel final : public Model {
     for (std::uint64_t i = 0; i < count; ++i) {
       for (std::size_t layer = 0; layer < dropout_.size(); ++layer) {
         const int channels = workload_.network().dropout[layer];
-        draw_dropout(seed, dropout_stream + layer, first + i, channels,
+        draw_dropout(seed, layer, first + i, channels,
                      &inputs_[dropout_[layer] + i * static_cast<std::uint64_t>(channels)]);
       }
     }
@@ -84,11 +73,9 @@ class NetworkModel final : public Model {
   Validation validate_share(int rank, int ranks, bool fixed, const ShouldStop& should_stop) override {
     Validation found;
     const auto max_batch = static_cast<std::uint64_t>(net_.max_batch());
-    const std::uint64_t count = workload_.held_out(), group = fixed ? max_batch : 1;
-    const Share groups = share_of((count + group - 1) / group, rank, ranks);
-    const std::uint64_t begin = groups.begin * group, end = std::min(groups.end * group, count);
-    for (std::uint64_t at = begin; at < end && !should_stop();) {
-      const std::uint64_t batch = std::min(max_batch, end - at);
+    const Share share = share_held_out(workload_.held_out(), fixed ? max_batch : 1, rank, ranks);
+    for (std::uint64_t at = share.begin; at < share.end && !should_stop();) {
+      const std::uint64_t batch = std::min(max_batch, share.end - at);
       const std::uint64_t loaded = loader_->load_held_out(at, batch, pixels(), labels_.data());
       at += batch;
       if (loaded == 0) continue;
@@ -126,13 +113,32 @@ models::ImageNetwork build_network(const ImageData& data, const NetworkWorkload:
   return models::named_network(settings.name, settings.width, data.classes(), {side, side, data.channels()});
 }
 
+/// All that the cost of a block depends on.
+std::string describe_block(const models::NetworkStage& block) {
+  std::string text = fmt::format("{}/{}", block.is_first, block.output_uses);
+  for (const models::Layer& layer : block.network.layers) {
+    text +=
+        fmt::format("/{} {} {} {} {} {} {} {} {} {}x{}x{}", static_cast<int>(layer.kind), layer.input,
+                    layer.addend.value_or(layer.input), layer.relu, layer.dropout, layer.window, layer.stride,
+                    layer.padding, layer.groups, layer.out.height, layer.out.width, layer.out.channels);
+  }
+  return text;
+}
+
 }  // namespace
 
 NetworkWorkload::NetworkWorkload(std::unique_ptr<const ImageData> data, const Settings& settings)
     : data_(std::move(data)),
       settings_(settings),
       network_(build_network(*data_, settings)),
-      order_(data_->count(), settings.seed) {}
+      block_ends_(models::block_ends(network_)),
+      order_(data_->count(), settings.seed) {
+  std::map<std::string, int> known;
+  for (int block = 0; block < layers(); ++block) {
+    const std::string text = describe_block(take_stage({block, block + 1}));
+    block_kinds_.push_back(known.try_emplace(text, static_cast<int>(known.size())).first->second);
+  }
+}
 
 std::string NetworkWorkload::model_line() const {
   const models::ImageSize& images = network_.images();
@@ -165,6 +171,30 @@ std::unique_ptr<Model> NetworkWorkload::build(compute::Compute<float>& compute, 
 std::unique_ptr<Model> NetworkWorkload::build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
                                               std::size_t extra) const {
   return std::make_unique<NetworkModel<bfloat16>>(*this, compute, max_samples, extra);
+}
+
+StageTable NetworkWorkload::stage_table(const models::LayerRange& layers) const {
+  models::NetworkStage stage = take_stage(layers);
+  return {std::move(stage.network.table), stage.first_tensor, false, stage.first_statistic};
+}
+
+double NetworkWorkload::stage_flops(const models::LayerRange& layers) const {
+  const auto end_of = [&](int block) { return block_ends_[static_cast<std::size_t>(block)] + 1; };
+  return network_.flops_per_image(layers.first == 0 ? 0 : end_of(layers.first - 1), end_of(layers.last - 1));
+}
+
+MemorySegments NetworkWorkload::stage_memory(const StageSettings& settings, std::size_t real_bytes) const {
+  return network_stage_memory(*this, settings, real_bytes);
+}
+
+std::unique_ptr<StageModel> NetworkWorkload::build_stage(compute::Compute<float>& compute,
+                                                         const StageSettings& settings) const {
+  return build_network_stage(*this, compute, settings);
+}
+
+std::unique_ptr<StageModel> NetworkWorkload::build_stage(compute::Compute<bfloat16>& compute,
+                                                         const StageSettings& settings) const {
+  return build_network_stage(*this, compute, settings);
 }
 
 }  // namespace muster

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "models/image_network.hpp"
+#include "models/network_stage.hpp"
 #include "muster/sampler.hpp"
 #include "training/image_data.hpp"
 #include "training/workload.hpp"
@@ -39,6 +43,21 @@ class NetworkWorkload final : public Workload {
   std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
                                std::size_t extra) const override;
 
+  /// Its blocks, behind each of which it can be cut.
+  int layers() const noexcept override { return static_cast<int>(block_ends_.size()); }
+  const char* layer_name() const noexcept override { return "block"; }
+  std::vector<int> layer_kinds() const override { return block_kinds_; }
+  StageTable stage_table(const models::LayerRange& layers) const override;
+  double stage_flops(const models::LayerRange& layers) const override;
+  MemorySegments stage_memory(const StageSettings& settings, std::size_t real_bytes) const override;
+  std::unique_ptr<StageModel> build_stage(compute::Compute<float>& compute,
+                                          const StageSettings& settings) const override;
+  std::unique_ptr<StageModel> build_stage(compute::Compute<bfloat16>& compute,
+                                          const StageSettings& settings) const override;
+  models::NetworkStage take_stage(const models::LayerRange& layers) const {
+    return take_blocks(network_, block_ends_, layers);
+  }
+
   /// `threads`: of this process that share the work of loading. The workload must outlive the loader.
   template <typename Real>
   std::unique_ptr<ImageLoader<Real>> make_loader(int threads) const {
@@ -52,6 +71,8 @@ class NetworkWorkload final : public Workload {
   std::unique_ptr<const ImageData> data_;
   Settings settings_;
   models::ImageNetwork network_;
+  std::vector<std::size_t> block_ends_;
+  std::vector<int> block_kinds_;
   Permutation order_;
 };
 

@@ -99,8 +99,11 @@ class TokenStage final : public StageModel {
 
   std::span<std::byte> input(int slot) override { return exchanged(slot, gpt_.input(slot)); }
   std::span<std::byte> output(int slot) override { return exchanged(slot, gpt_.output(slot)); }
-  std::span<std::byte> gradient(int slot) override { return exchanged(slot, gpt_.gradient(slot)); }
-  void forward(int number) override {
+  std::vector<std::span<std::byte>> input_gradient(int slot) override {
+    return {exchanged(slot, gpt_.gradient(slot))};
+  }
+  std::vector<std::span<std::byte>> output_gradient(int slot) override { return input_gradient(slot); }
+  void forward(int number, float /*gradient_scale*/) override {
     const Slot& slot = at(number);
     gpt_.forward(number, slot.tokens.data(), slot.batch, slot.length);
   }
@@ -142,10 +145,10 @@ class TokenStage final : public StageModel {
     std::copy_n(part.data(), count, slot.tokens.data());
     std::copy_n(part.data() + 1, count, slot.targets.data());
   }
-  Average held_out_loss(int number) override {
+  Validation held_out_result(int number) override {
     const Slot& slot = at(number);
     const double loss = gpt_.output_loss(number, slot.targets.data(), slot.batch, slot.length);
-    return {round_for_exact_sum(loss), static_cast<double>(slot.predictions())};
+    return {{round_for_exact_sum(loss), static_cast<double>(slot.predictions())}, {}};
   }
 
  private:
@@ -217,6 +220,14 @@ std::unique_ptr<Model> TokenWorkload::build(compute::Compute<bfloat16>& compute,
                                             std::size_t extra) const {
   return std::make_unique<TokenModel<bfloat16>>(config_, corpus_, windows_, compute, max_samples, extra,
                                                 recompute_);
+}
+
+// The first layer has the embeddings, and the last one the output layer.
+std::vector<int> TokenWorkload::layer_kinds() const {
+  std::vector<int> kinds(static_cast<std::size_t>(config_.layers), 1);
+  kinds.back() = config_.layers > 2 ? 2 : 1;
+  kinds.front() = 0;
+  return kinds;
 }
 
 StageTable TokenWorkload::stage_table(const models::LayerRange& layers) const {

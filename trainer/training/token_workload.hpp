@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <vector>
+
 #include "checkpoint/training_state.hpp"
 #include "data/corpus.hpp"
 #include "data/sample_windows.hpp"
@@ -37,6 +39,8 @@ class TokenWorkload final : public Workload {
                                std::size_t extra) const override;
 
   int layers() const noexcept override { return config_.layers; }
+  std::vector<int> layer_kinds() const override;
+  bool has_stages_on_device() const noexcept override { return true; }
   StageTable stage_table(const models::LayerRange& layers) const override;
   double stage_flops(const models::LayerRange& layers) const override {
     return models::gpt_flops_per_token(config_, layers) * config_.context;

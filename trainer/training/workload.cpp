@@ -42,20 +42,7 @@ std::unique_ptr<const ImageData> read_images(const Options& options) {
       PictureData::Settings{options.on_bad_image == "skip", std::max(options.data_threads, 1)});
 }
 
-[[noreturn]] void refuse_stages() {
-  throw Error(ErrorCode::usage, "the layers of this model cannot be divided over a pipeline");
-}
 }  // namespace
-
-StageTable Workload::stage_table(const models::LayerRange&) const { refuse_stages(); }
-double Workload::stage_flops(const models::LayerRange&) const { refuse_stages(); }
-MemorySegments Workload::stage_memory(const StageSettings&, std::size_t) const { refuse_stages(); }
-std::unique_ptr<StageModel> Workload::build_stage(compute::Compute<float>&, const StageSettings&) const {
-  refuse_stages();
-}
-std::unique_ptr<StageModel> Workload::build_stage(compute::Compute<bfloat16>&, const StageSettings&) const {
-  refuse_stages();
-}
 
 std::unique_ptr<Workload> read_workload(const Options& options) {
   if (models::is_image_network(options.model_name)) {

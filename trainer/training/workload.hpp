@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "compute/compute.hpp"
 #include "config/options.hpp"
@@ -49,18 +50,23 @@ class Workload {
   virtual std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
                                        std::size_t extra) const = 0;
 
-  /// Layers that a pipeline can divide; 0: the model cannot be divided, and the functions below throw
-  /// Error(ErrorCode::usage).
-  virtual int layers() const noexcept { return 0; }
-  virtual StageTable stage_table(const models::LayerRange& layers) const;
+  /// Layers that a pipeline can divide; of a network on images blocks.
+  virtual int layers() const noexcept = 0;
+  virtual const char* layer_name() const noexcept { return "layer"; }
+  /// The kind of each of them: layers of one kind have equal costs. Kinds are numbered from 0 on; the first
+  /// layer and the last one are of kinds of their own.
+  virtual std::vector<int> layer_kinds() const = 0;
+  /// Whether stages can compute on a GPU.
+  virtual bool has_stages_on_device() const noexcept { return false; }
+  virtual StageTable stage_table(const models::LayerRange& layers) const = 0;
   /// Floating-point operations to train the stage on one sample.
-  virtual double stage_flops(const models::LayerRange& layers) const;
+  virtual double stage_flops(const models::LayerRange& layers) const = 0;
   /// The exact memory that build_stage() allocates.
-  virtual MemorySegments stage_memory(const StageSettings& settings, std::size_t real_bytes) const;
+  virtual MemorySegments stage_memory(const StageSettings& settings, std::size_t real_bytes) const = 0;
   virtual std::unique_ptr<StageModel> build_stage(compute::Compute<float>& compute,
-                                                  const StageSettings& settings) const;
+                                                  const StageSettings& settings) const = 0;
   virtual std::unique_ptr<StageModel> build_stage(compute::Compute<bfloat16>& compute,
-                                                  const StageSettings& settings) const;
+                                                  const StageSettings& settings) const = 0;
 };
 
 /// Opens --data for --model.

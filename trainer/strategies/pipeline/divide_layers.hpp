@@ -12,8 +12,9 @@ namespace muster::pipeline {
 using StageCost = std::function<double(int stage, const models::LayerRange& layers)>;
 
 /// Divides the layers into stages so that the most expensive stage is as cheap as possible; each stage has at
-/// least one layer. The cost may depend on the number of layers and on whether the first and the last one
-/// are among them, but not on which others they are. `layers` is at least `stages`.
-std::vector<models::LayerRange> divide_layers(int layers, int stages, const StageCost& cost);
+/// least one layer. `kinds`: of all layers, at least as many as stages; the cost may depend on the kinds of a
+/// stage's layers, but not on which others of the same kinds they are.
+std::vector<models::LayerRange> divide_layers(const std::vector<int>& kinds, int stages,
+                                              const StageCost& cost);
 
 }  // namespace muster::pipeline

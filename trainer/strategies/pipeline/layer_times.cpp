@@ -51,10 +51,12 @@ class TimedLayer {
  private:
   double pass() {
     if (has_input_) fill(model_->input(0));
-    if (has_output_) fill(model_->gradient(0));
+    if (has_output_)
+      for (const auto& part : model_->output_gradient(0)) fill(part);
+    constexpr float scale = 1.0f / static_cast<float>(1 << 10);
     const auto from = std::chrono::steady_clock::now();
-    model_->forward(0);
-    model_->backward(0, 1.0f / static_cast<float>(1 << 10), [](std::size_t) {});
+    model_->forward(0, scale);
+    model_->backward(0, scale, [](std::size_t) {});
     compute_.wait();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
   }
@@ -70,25 +72,25 @@ class TimedLayer {
 
 }  // namespace
 
-double stage_seconds(const LayerTimes& times, const models::LayerRange& layers, int model_layers) {
+double stage_seconds(const LayerTimes& times, const models::LayerRange& layers,
+                     const std::vector<int>& kinds) {
   double seconds = 0;
-  int inner = layers.count();
-  if (layers.first == 0) seconds += times.first, --inner;
-  if (layers.last == model_layers) seconds += times.last, --inner;
-  return seconds + inner * times.inner;
+  for (int layer = layers.first; layer < layers.last; ++layer)
+    seconds += times[static_cast<std::size_t>(kinds[static_cast<std::size_t>(layer)])];
+  return seconds;
 }
 
 template <typename Real>
 LayerTimes measure_layers(const Workload& workload, const MeasuredLayers& measured,
                           compute::Compute<Real>& compute) {
+  const std::vector<int> kinds = workload.layer_kinds();
+  LayerTimes times(static_cast<std::size_t>(*std::max_element(kinds.begin(), kinds.end())) + 1);
   const int layers = workload.layers();
-  const auto seconds_of = [&](int layer) {
-    return TimedLayer<Real>(workload, {layer, layer + 1}, measured, compute).shortest_pass();
-  };
-  LayerTimes times;
-  if (layers > 2) times.inner = seconds_of(1);
-  if (measured.first) times.first = seconds_of(0);
-  if (measured.last) times.last = seconds_of(layers - 1);
+  for (int layer = 0; layer < layers; ++layer) {
+    double& seconds = times[static_cast<std::size_t>(kinds[static_cast<std::size_t>(layer)])];
+    if (seconds > 0 || (layer == 0 && !measured.first) || (layer + 1 == layers && !measured.last)) continue;
+    seconds = TimedLayer<Real>(workload, {layer, layer + 1}, measured, compute).shortest_pass();
+  }
   return times;
 }
 
@@ -96,16 +98,13 @@ template LayerTimes measure_layers(const Workload&, const MeasuredLayers&, compu
 template LayerTimes measure_layers(const Workload&, const MeasuredLayers&, compute::Compute<bfloat16>&);
 
 std::vector<LayerTimes> gather_layer_times(const LayerTimes& own, int replicas, Communicator& world) {
-  const std::vector<double> sent{own.first, own.inner, own.last};
-  std::vector<double> all(sent.size() * static_cast<std::size_t>(world.size()));
-  world.all_gather(sent, all);
-  std::vector<LayerTimes> places(static_cast<std::size_t>(world.size() / replicas));
-  for (int rank = 0; rank < world.size(); ++rank) {
-    LayerTimes& of = places[static_cast<std::size_t>(rank / replicas)];
-    const double* const seconds = &all[static_cast<std::size_t>(rank) * sent.size()];
-    of.first = std::max(of.first, seconds[0]);
-    of.inner = std::max(of.inner, seconds[1]);
-    of.last = std::max(of.last, seconds[2]);
+  std::vector<double> all(own.size() * static_cast<std::size_t>(world.size()));
+  world.all_gather(own, all);
+  std::vector<LayerTimes> places(static_cast<std::size_t>(world.size() / replicas), LayerTimes(own.size()));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::size_t rank = i / own.size(), kind = i % own.size();
+    double& slowest = places[rank / static_cast<std::size_t>(replicas)][kind];
+    slowest = std::max(slowest, all[i]);
   }
   return places;
 }

@@ -11,26 +11,23 @@
 
 namespace muster::pipeline {
 
-/// Seconds of a forward and a backward pass of one micro-batch through a single layer, on one rank.
-struct LayerTimes {
-  double first = 0;  ///< the model's first layer with the embeddings; 0 where it is not measured
-  double inner = 0;  ///< a layer between the first and the last one; 0 for a model without one
-  double last = 0;   ///< the last layer with the output layer and the loss; 0 where it is not measured
-  bool operator==(const LayerTimes&) const = default;
-};
+/// Seconds of a forward and a backward pass of one micro-batch through a single layer of each kind
+/// (Workload::layer_kinds()), on one rank; 0 where it is not measured.
+using LayerTimes = std::vector<double>;
 
-/// The seconds of a stage with these layers of `model_layers`, which does not have all of them.
-double stage_seconds(const LayerTimes& times, const models::LayerRange& layers, int model_layers);
+/// The seconds of a stage with these layers. `kinds`: of all layers of the model.
+double stage_seconds(const LayerTimes& times, const models::LayerRange& layers,
+                     const std::vector<int>& kinds);
 
 /// What is measured for the stages of one rank.
 struct MeasuredLayers {
-  bool first = false, last = false;  ///< beside an inner layer
+  bool first = false, last = false;  ///< beside the layers between the first and the last one
   std::uint64_t samples = 1;         ///< of a micro-batch
   std::uint64_t seed = 0;            ///< of the parameters
 };
 
-/// Trains each kind of layer alone on the first samples, for some tenths of a second, and takes the shortest
-/// pass. Allocates one layer at a time and frees it, and leaves nothing behind. Not collective.
+/// Trains one layer of each kind alone on the first samples, for some tenths of a second, and takes the
+/// shortest pass. Allocates one layer at a time and frees it, and leaves nothing behind. Not collective.
 /// @throws Error when samples cannot be read.
 template <typename Real>
 LayerTimes measure_layers(const Workload& workload, const MeasuredLayers& measured,

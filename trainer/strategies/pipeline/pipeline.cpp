@@ -60,6 +60,27 @@ Share Pipeline::samples_of(int micro_batch) const {
   return {first_sample_ + samples.begin, first_sample_ + samples.end};
 }
 
+// Says which samples this step and the next one load.
+void Pipeline::prefetch() {
+  std::vector<Share> samples;
+  for (const std::uint64_t step : {std::uint64_t{0}, static_cast<std::uint64_t>(training_.batch)}) {
+    for (std::size_t i = 0; i < plan_.micro_batches.size(); ++i) {
+      const Share& of = samples_of(static_cast<int>(i));
+      samples.push_back({of.begin + step, of.end + step});
+    }
+  }
+  for (const auto& of : stages_) of->model().prefetch(samples);
+}
+
+std::vector<std::string> Pipeline::left_out() const {
+  std::vector<std::string> all;
+  for (const auto& of : stages_) {
+    for (const std::string& line : of->model().left_out())
+      if (std::find(all.begin(), all.end(), line) == all.end()) all.push_back(line);
+  }
+  return all;
+}
+
 // The error is sent to all ranks with this step, and its result is dropped then.
 void Pipeline::load(int number, int micro_batch, int slot) {
   const auto from = std::chrono::steady_clock::now();
@@ -106,9 +127,11 @@ void Pipeline::begin_step(std::int64_t step, std::int64_t first_sample, double l
   const std::size_t micro_batches = plan_.micro_batches.size();
   const std::size_t chunks = plan_.reduces_micro_batches ? micro_batches : 1;
   ++steps_;
+  prefetch();
   compute_.begin_step(chunks * stages_.size(), micro_batches / chunks);
   runner_->run({[this](int number, int micro_batch, int slot) { load(number, micro_batch, slot); },
-                [&](const pipeline::Operation& operation, int slot) { backward(operation, slot, flags); }});
+                [&](const pipeline::Operation& operation, int slot) { backward(operation, slot, flags); }},
+               static_cast<float>(1.0 / static_cast<double>(predictions_per_step())));
   for (const auto& of : stages_) of->finish_reduction();
   links_.wait_all_sent();
   if (const auto norm = decide()) update(*norm, learning_rate, step);
@@ -202,13 +225,15 @@ Validation Pipeline::validate_share(const Model::ShouldStop& should_stop) {
     } catch (const Error& reason) {
       error = reason;
     }
-    return !error;
+    return number > 0 || !error;
   };
   const auto end = [&](int slot) {
     if (compute_.stream() != nullptr) tensors_.synchronize(compute_.stream());
-    const Average loss = stages_.back()->model().held_out_loss(slot);
-    found.loss.sum += loss.sum;
-    found.loss.weight += loss.weight;
+    const Validation batch = stages_.back()->model().held_out_result(slot);
+    found.loss.sum += batch.loss.sum;
+    found.loss.weight += batch.loss.weight;
+    found.accuracy.sum += batch.accuracy.sum;
+    found.accuracy.weight += batch.accuracy.weight;
   };
   runner_->run_forward(load, end);
   if (error) throw *error;
@@ -281,25 +306,34 @@ void Pipeline::after_parameters() {
   for (const auto& of : stages_) of->exchange_table();
 }
 
+// A stage's trained tensors are one slice of the whole model's, and its statistics another.
+void Pipeline::append_parts(std::vector<StatePart>& parts, std::span<float> whole, std::size_t arena,
+                            int number, bool of_all_replicas) {
+  const StageTable& of = tables_[static_cast<std::size_t>(number)];
+  const auto append = [&](std::size_t first_tensor, const Share& share, int replica, std::size_t own_begin) {
+    StatePart part{{}, {}, plan_.world_rank(number, replica)};
+    const std::size_t begin = table_.tensors[first_tensor].offset + share.begin;
+    if (host_.rank() == 0) part.whole = whole.subspan(begin, share.count());
+    if (host_.rank() == part.owner) part.own = stage(number).arena(arena).subspan(own_begin, share.count());
+    parts.push_back(part);
+  };
+  const std::size_t size = of.table.trained_size;
+  if (arena == 0) {
+    append(of.first_tensor, {0, size}, 0, 0);
+    if (of.statistics_size() > 0) append(of.first_statistic, {0, of.statistics_size()}, 0, size);
+    return;
+  }
+  const bool all = of_all_replicas || pipeline::shards_optimizer(training_, plan_.replicas);
+  for (int replica = 0; replica < (all ? plan_.replicas : 1); ++replica)
+    append(of.first_tensor, pipeline::moment_part(training_, size, replica, plan_.replicas), replica, 0);
+}
+
 std::vector<Pipeline::StatePart> Pipeline::list_parts(const TrainingTensors& whole, bool of_all_replicas) {
   const std::array arenas{whole.parameters, whole.moment1, whole.moment2};
   std::vector<StatePart> parts;
   for (std::size_t arena = 0; arena <= checkpoint_parts().moments; ++arena) {
-    for (int number = 0; number < plan_.shape.stages(); ++number) {
-      const StageTable& of = tables_[static_cast<std::size_t>(number)];
-      const bool all =
-          arena > 0 && (of_all_replicas || pipeline::shards_optimizer(training_, plan_.replicas));
-      for (int replica = 0; replica < (all ? plan_.replicas : 1); ++replica) {
-        StatePart part{{}, {}, plan_.world_rank(number, replica)};
-        // A stage's trained tensors are one slice of the whole model's.
-        const std::size_t begin = table_.tensors[of.first_tensor].offset, size = of.table.trained_size;
-        const Share share =
-            arena == 0 ? Share{0, size} : pipeline::moment_part(training_, size, replica, plan_.replicas);
-        if (host_.rank() == 0) part.whole = arenas[arena].subspan(begin + share.begin, share.count());
-        if (host_.rank() == part.owner) part.own = stage(number).arena(arena);
-        parts.push_back(part);
-      }
-    }
+    for (int number = 0; number < plan_.shape.stages(); ++number)
+      append_parts(parts, arenas[arena], arena, number, of_all_replicas);
   }
   return parts;
 }

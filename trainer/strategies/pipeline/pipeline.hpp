@@ -56,12 +56,13 @@ class Pipeline : public Strategy {
   std::size_t in_flight() const noexcept override { return result_ ? 1 : 0; }
   std::size_t max_in_flight() const override { return 1; }
 
-  /// Communicates, unlike other strategies: batches go through the stages. `should_stop` is asked, and an
-  /// error of the data thrown, on the first stage's rank alone.
+  /// Communicates, unlike other strategies: batches go through the stages. `should_stop` is asked on the
+  /// first stage's rank alone, whose data end the validation when they are in error; an error is thrown on
+  /// the ranks that met it.
   Validation validate_share(const Model::ShouldStop& should_stop = Model::never_stop) override;
   void all_reduce_validation(Validation& validation) override;
   std::string draw_last_step() override;
-  std::vector<std::string> left_out() const override { return {}; }
+  std::vector<std::string> left_out() const override;
 
   /// Bytes of this rank's stages and moments.
   std::size_t bytes() noexcept;
@@ -69,6 +70,7 @@ class Pipeline : public Strategy {
 
  private:
   Share samples_of(int micro_batch) const;
+  void prefetch();
   void load(int stage, int micro_batch, int slot);
   void backward(const pipeline::Operation& operation, int slot, const StepFlags& flags);
   /// The last stage's losses of micro-batches whose chunk ends later, with their weight gradients.
@@ -89,6 +91,9 @@ class Pipeline : public Strategy {
     std::span<float> own;    ///< on the owner
     int owner = 0;
   };
+  /// Appends the parts of a stage's moments of one kind, which `arena` numbers, or of its parameters, 0.
+  void append_parts(std::vector<StatePart>& parts, std::span<float> whole, std::size_t arena, int number,
+                    bool of_all_replicas);
   /// All parts, in one order for all ranks. `of_all_replicas`: also the same moments of several replicas.
   std::vector<StatePart> list_parts(const TrainingTensors& whole, bool of_all_replicas);
 

@@ -63,7 +63,7 @@ std::uint64_t moment_bytes(const Replica::Settings& training, std::size_t elemen
 double seconds_of(const Settings& settings, const Workload& workload, const Plan& plan, int stage,
                   const models::LayerRange& layers) {
   const auto rank = static_cast<std::size_t>(plan.shape.rank_of(stage));
-  return stage_seconds(settings.layer_times[rank], layers, workload.layers());
+  return stage_seconds(settings.layer_times[rank], layers, workload.layer_kinds());
 }
 
 StageCost cost_by(const Settings& settings, const Replica::Settings& training, const Workload& workload,
@@ -129,7 +129,7 @@ Plan make_plan(const Settings& settings, const Replica::Settings& training, cons
   if (training.chunk > 0) plan.max_samples = static_cast<std::uint64_t>(training.chunk);
   plan.reduces_micro_batches = training.chunk > 0;
   plan.stages =
-      divide_layers(workload.layers(), plan.shape.stages(), cost_by(settings, training, workload, plan));
+      divide_layers(workload.layer_kinds(), plan.shape.stages(), cost_by(settings, training, workload, plan));
   return plan;
 }
 
@@ -141,17 +141,18 @@ MeasuredLayers layers_to_measure(const Plan& plan, const Replica::Settings& trai
 void check_plan(const Settings& settings, const Replica::Settings& training, const Workload& workload,
                 int ranks) {
   const int length = pipeline_ranks(settings, ranks), stages = length * settings.virtual_stages;
-  if (workload.layers() == 0) refuse("it divides the layers of GPTs, and the model is none");
   if (length < 2) refuse("one stage is no pipeline: start more ranks, or leave it out");
   if (ranks % length != 0) {
     refuse(fmt::format("{} {} no multiple of --stages {}", plural(ranks, "rank"), ranks == 1 ? "is" : "are",
                        length));
   }
   if (stages > workload.layers()) {
-    refuse(fmt::format("{} for {}: give --stages{} that the layers suffice for",
-                       plural(workload.layers(), "layer"), plural(stages, "stage"),
-                       settings.virtual_stages > 1 ? " and --virtual-stages" : ""));
+    refuse(fmt::format("{} for {}: give --stages{} that the {}s suffice for",
+                       plural(workload.layers(), workload.layer_name()), plural(stages, "stage"),
+                       settings.virtual_stages > 1 ? " and --virtual-stages" : "", workload.layer_name()));
   }
+  if (training.on_device && !workload.has_stages_on_device())
+    refuse("an image model needs --device=cpu so far");
   if (settings.schedule == ScheduleKind::zero_bubble_h1 && training.on_device)
     refuse("zb-h1 is for CPUs so far: give --pipeline-schedule=1f1b on GPUs");
   const int replicas = ranks / length;
@@ -220,8 +221,9 @@ std::string describe_plan(const Settings& settings, const Replica::Settings& tra
                   plural(plan.replicas, "pipeline"), plan.shape.ranks, to_string(plan.shape.kind),
                   plan.shape.micro_batches, 100 * idle_share_formula(plan.shape));
   const bool has_times = !settings.layer_times.empty();
-  text += fmt::format("{:>7} {:>9} {:>9} {:>12} {:>7}{} {:>14} {:>12}\n", "stage", "ranks", "layers",
-                      "parameters", "FLOPs", has_times ? "      measured" : "", "in flight", "activations");
+  text += fmt::format("{:>7} {:>9} {:>9} {:>12} {:>7}{} {:>14} {:>12}\n", "stage", "ranks",
+                      fmt::format("{}s", workload.layer_name()), "parameters", "FLOPs",
+                      has_times ? "      measured" : "", "in flight", "activations");
   for (int stage = 0; stage < plan.shape.stages(); ++stage) {
     const auto& layers = plan.stages[static_cast<std::size_t>(stage)];
     const Plan own = make_plan(settings, training, workload, plan.world_rank(stage, 0), ranks);

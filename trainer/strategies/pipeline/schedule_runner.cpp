@@ -12,7 +12,7 @@ ScheduleRunner::ScheduleRunner(const Plan& plan, std::map<int, StageModel*> mode
   for (const auto& [stage, model] : models_) slots_[stage] = plan.stage_settings(stage).slots;
 }
 
-void ScheduleRunner::run(const StageCallbacks& callbacks) {
+void ScheduleRunner::run(const StageCallbacks& callbacks, float gradient_scale) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   const auto now = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
@@ -26,27 +26,29 @@ void ScheduleRunner::run(const StageCallbacks& callbacks) {
       callbacks.load(stage, micro_batch, slot);
       if (!is_first(stage)) links_.receive_input(model.input(slot));
       begin = now();
-      forward(stage, slot);
+      forward(stage, slot, gradient_scale);
     } else if (kind == OperationKind::backward_weight) {
       begin = now();
       callbacks.backward(operation, slot);
     } else {
-      const auto gradient = model.gradient(slot);
-      links_.wait_sent(gradient);
-      if (!is_last(stage)) links_.receive_gradient(gradient);
+      const auto sent = model.input_gradient(slot);
+      for (const auto& part : sent) links_.wait_sent(part);
+      if (!is_last(stage))
+        for (const auto& part : model.output_gradient(slot)) links_.receive_gradient(part);
       begin = now();
       callbacks.backward(operation, slot);
-      if (!is_first(stage)) links_.send_gradient(gradient);
+      if (!is_first(stage))
+        for (const auto& part : sent) links_.send_gradient(part);
     }
     if (times_) timeline_.push_back({operation, begin, now()});
   }
 }
 
-void ScheduleRunner::forward(int stage, int slot) {
+void ScheduleRunner::forward(int stage, int slot, float gradient_scale) {
   StageModel& model = *models_.at(stage);
   const auto output = model.output(slot);
   links_.wait_sent(output);
-  model.forward(slot);
+  model.forward(slot, gradient_scale);
   if (!is_last(stage)) links_.send_output(output);
 }
 
@@ -61,7 +63,7 @@ void ScheduleRunner::run_forward(const std::function<bool(int stage, int slot)>&
       if (!is_last(stage)) links_.send_is_next(is_next);
       if (!is_next) continue;
       if (!is_first(stage)) links_.receive_input(model->input(0));
-      forward(stage, 0);
+      forward(stage, 0, 0);
       if (is_last(stage)) end(0);
     }
   }

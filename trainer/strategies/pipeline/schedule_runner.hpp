@@ -27,7 +27,8 @@ class ScheduleRunner {
   ScheduleRunner(const Plan& plan, std::map<int, StageModel*> models, StageLinks& links, bool times);
 
   /// One step. Returns when this rank's operations are done; its last sends may still be on their way.
-  void run(const StageCallbacks& callbacks);
+  /// `gradient_scale`: of StageModel::forward().
+  void run(const StageCallbacks& callbacks, float gradient_scale);
   /// Forward passes alone. `load` puts a stage's next batch into the slot; what it returns on the first stage
   /// says to all stages whether there was one. `end` follows on the last stage.
   void run_forward(const std::function<bool(int stage, int slot)>& load,
@@ -38,7 +39,7 @@ class ScheduleRunner {
   const std::vector<TimedOperation>& timeline() const noexcept { return timeline_; }
 
  private:
-  void forward(int stage, int slot);
+  void forward(int stage, int slot, float gradient_scale);
   bool is_first(int stage) const { return stage == 0; }
   bool is_last(int stage) const { return stage + 1 == plan_.shape.stages(); }
 

@@ -23,7 +23,7 @@ Stage::Stage(int number, const Plan& plan, const Replica::Settings& training, co
       shares_table_(number == 0 && workload.stage_table(plan.stages.back()).has_copied_table) {
   if (!plan.reduces_micro_batches && plan.shape.micro_batches > 1)
     sums_ = compute::Arena<float>(table_.table.arena_size, compute.memory());
-  const std::size_t copied = table_.table.arena_size - table_.table.trained_size;
+  const std::size_t copied = copy(model_->tensors().parameters()).size();
   copies_ = compute::Arena<float>(plan.table_copies(number, table_) * copied, compute.memory());
 }
 
@@ -48,7 +48,7 @@ std::span<float> Stage::gradient_of(std::size_t tensor) {
   return model_->tensors().gradients().subspan(begin, end - begin);
 }
 
-// The scalars and the trained tensors.
+// The scalars and all tensors but a copied table.
 void Stage::create_reducer() {
   std::vector<std::span<float>> parts = model_->tensors().extra_and_gradients();
   if (table_.has_copied_table) parts.pop_back();
@@ -66,7 +66,7 @@ void Stage::take_gradient(std::size_t tensor, int micro_batch) {
   add_gradient(tensor, micro_batch);
   if (!ends_chunk(micro_batch)) return;
   // The first stage checks it in its sum, in which a non-finite value stays one.
-  if (!table_.table.tensors[tensor].is_trained) return send_copy(micro_batch);
+  if (is_copy(tensor)) return send_copy(micro_batch);
   const auto gradient = gradient_of(tensor);
   compute_.check_finite(gradient.data(), gradient.size(), whole_.tensors[table_.first_tensor + tensor].offset,
                         tensor < squares_.size() ? &squares_[tensor] : nullptr);
@@ -150,11 +150,12 @@ void Stage::write_squares(std::span<double> squares) {
 std::size_t Stage::update(double norm, double learning_rate, std::int64_t step) {
   models::ModelTensors<float>& tensors = model_->tensors();
   optimizer_.update(tensors.parameters(), tensors.gradients(), norm, learning_rate, step, tensors.rounded());
+  if (table_.statistics_size() > 0) tensors.update_statistics(compute_);
   if (!shards_optimizer(training_, plan_.replicas)) return 0;
   std::vector<std::size_t> counts;
   for (int replica = 0; replica < plan_.replicas; ++replica) counts.push_back(part(replica).count());
   const Share own = part(plan_.replica);
-  const std::span<float> all = parameters();
+  const std::span<float> all = parameters().first(table_.table.trained_size);
   group_.all_gather_v(std::span<const float>(all.subspan(own.begin, own.count())), all, counts,
                       compute_.stream());
   round_parameters();

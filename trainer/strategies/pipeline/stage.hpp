@@ -57,7 +57,10 @@ class Stage {
   /// After the parameters were changed: rounds them.
   void round_parameters() { model_->tensors().round_parameters(compute_); }
 
-  std::span<float> parameters() noexcept { return trained(model_->tensors().parameters()); }
+  /// Without the copied table.
+  std::span<float> parameters() noexcept {
+    return model_->tensors().parameters().first(table_.table.trained_size + table_.statistics_size());
+  }
   /// 0: the parameters; 1 and 2: this rank's part of the optimizer's moments.
   std::span<float> arena(std::size_t number) noexcept {
     return number == 0 ? parameters() : number == 1 ? optimizer_.moment1() : optimizer_.moment2();
@@ -65,10 +68,12 @@ class Stage {
   Communicator& group() noexcept { return group_; }
 
  private:
-  std::span<float> trained(std::span<float> all) const { return all.first(table_.table.trained_size); }
   /// The gradient or parameters of the copied table.
   std::span<float> copy(std::span<float> all) const { return all.subspan(table_.table.trained_size); }
   std::span<float> gradient_of(std::size_t tensor);
+  bool is_copy(std::size_t tensor) const {
+    return table_.has_copied_table && tensor + 1 == table_.table.tensors.size();
+  }
   bool ends_chunk(int micro_batch) const {
     return plan_.reduces_micro_batches || micro_batch + 1 == plan_.shape.micro_batches;
   }

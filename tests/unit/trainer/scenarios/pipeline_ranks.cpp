@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "full_state.hpp"
+#include "make_data.hpp"
 #include "strategies/make_strategy.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/models/model_fixture.hpp"
@@ -37,7 +40,8 @@ struct Result {
   bool same_bits(const Result& other) const {
     return end == other.end && losses == other.losses && norms == other.norms &&
            validation.loss.sum == other.validation.loss.sum &&
-           validation.loss.weight == other.validation.loss.weight;
+           validation.loss.weight == other.validation.loss.weight &&
+           validation.accuracy.sum == other.validation.accuracy.sum;
   }
 };
 
@@ -105,47 +109,64 @@ std::string text(const Shape& shape) {
          std::to_string(shape.replicas) + " pipelines, chunks of " + std::to_string(shape.chunk);
 }
 
-void test_same_bits(const Communicator& world, const Workload& workload) {
+/// Each shape on as many ranks as it needs, beside one process with the same chunks.
+template <typename Real>
+void check_shapes(const Communicator& world, const Workload& workload, const std::vector<Shape>& shapes) {
   const Communicator self = world.split(world.rank());
-  const Result expected[] = {train(self, workload, training(1)), train(self, workload, training(2))};
-  const Shape shapes[] = {
-      {ScheduleKind::gpipe, 2, 1, 1},          {ScheduleKind::gpipe, 4, 2, 2},
-      {ScheduleKind::one_f_one_b, 2, 1, 2},    {ScheduleKind::one_f_one_b, 2, 2, 1},
-      {ScheduleKind::one_f_one_b, 4, 1, 1},    {ScheduleKind::one_f_one_b, 4, 2, 1, true},
-      {ScheduleKind::one_f_one_b, 2, 2, 2},    {ScheduleKind::interleaved_1f1b, 2, 1, 1},
-      {ScheduleKind::gpipe, 4, 1, 2, true},    {ScheduleKind::interleaved_1f1b, 2, 2, 1, true},
-      {ScheduleKind::zero_bubble_h1, 2, 2, 1}, {ScheduleKind::zero_bubble_h1, 4, 1, 1, true},
-      {ScheduleKind::zero_bubble_h1, 4, 1, 2}};
+  std::map<int, Result> expected;
   for (const Shape& shape : shapes) {
     const int ranks = shape.stages * shape.replicas;
     const Communicator some = world.split(world.rank() < ranks ? 0 : 1);
     if (world.rank() >= ranks) continue;
     StrategySettings settings = pipelined(training(shape.chunk), shape.schedule, shape.stages);
     settings.replica.shard_optimizer = shape.chunk == 1;
-    const Result& whole = expected[shape.chunk - 1];
-    const Result found = train(some, workload, settings);
-    require(some.rank() != 0 || found.same_bits(whole), some, text(shape) + ": the bits of one process");
+    if (!expected.contains(shape.chunk))
+      expected[shape.chunk] = train<Real>(self, workload, training(shape.chunk));
+    const Result& whole = expected[shape.chunk];
+    const std::string what = workload.model_line() + ": " + text(shape);
+    const Result found = train<Real>(some, workload, settings);
+    require(some.rank() != 0 || found.same_bits(whole), some, what + ": the bits of one process");
     if (!shape.resumes) continue;
-    const Result resumed = train(some, workload, settings, &whole);
-    require(some.rank() != 0 || resumed.end == whole.end, some, text(shape) + ": resumes data parallelism");
+    const Result resumed = train<Real>(some, workload, settings, &whole);
+    require(some.rank() != 0 || resumed.end == whole.end, some, what + ": resumes data parallelism");
     if (some.rank() != 0) continue;
-    require(train(self, workload, training(shape.chunk), &found).end == whole.end, some,
-            text(shape) + ": data parallelism resumes it");
+    require(train<Real>(self, workload, training(shape.chunk), &found).end == whole.end, some,
+            what + ": data parallelism resumes it");
   }
 }
 
-/// Other models, and bfloat16.
-template <typename Real>
-void test_models(const Communicator& world, const Workload& workload,
-                 const std::vector<ScheduleKind>& kinds) {
-  const Communicator self = world.split(world.rank()), four = world.split(world.rank() / 4);
-  if (world.rank() >= 4) return;
-  const Result whole = train<Real>(self, workload, training(2));
-  for (const ScheduleKind kind : kinds) {
-    const Result found = train<Real>(four, workload, pipelined(training(2), kind, 2));
-    require(four.rank() != 0 || found.same_bits(whole), four,
-            workload.model_line() + ": the bits of one process");
-  }
+void test_same_bits(const Communicator& world, const Workload& workload) {
+  check_shapes<float>(world, workload,
+                      {{ScheduleKind::gpipe, 2, 1, 1},
+                       {ScheduleKind::gpipe, 4, 2, 2},
+                       {ScheduleKind::one_f_one_b, 2, 1, 2},
+                       {ScheduleKind::one_f_one_b, 2, 2, 1},
+                       {ScheduleKind::one_f_one_b, 4, 1, 1},
+                       {ScheduleKind::one_f_one_b, 4, 2, 1, true},
+                       {ScheduleKind::one_f_one_b, 2, 2, 2},
+                       {ScheduleKind::interleaved_1f1b, 2, 1, 1},
+                       {ScheduleKind::gpipe, 4, 1, 2, true},
+                       {ScheduleKind::interleaved_1f1b, 2, 2, 1, true},
+                       {ScheduleKind::zero_bubble_h1, 2, 2, 1},
+                       {ScheduleKind::zero_bubble_h1, 4, 1, 1, true},
+                       {ScheduleKind::zero_bubble_h1, 4, 1, 2}});
+}
+
+/// Networks on images, whose statistics of batches are in the checkpoints, too.
+void test_images(const Communicator& world, Options options) {
+  const auto read = [&](const char* model) {
+    options.model_name = model;
+    return read_workload(options);
+  };
+  const auto resnet = read("resnet20"), mobilenet = read("mobilenet-v1");
+  check_shapes<float>(world, *resnet,
+                      {{ScheduleKind::gpipe, 3, 1, 2},
+                       {ScheduleKind::one_f_one_b, 2, 2, 2, true},
+                       {ScheduleKind::one_f_one_b, 2, 2, 1},
+                       {ScheduleKind::interleaved_1f1b, 2, 1, 2, true}});
+  check_shapes<bfloat16>(world, *resnet,
+                         {{ScheduleKind::one_f_one_b, 3, 1, 2}, {ScheduleKind::interleaved_1f1b, 2, 1, 2}});
+  check_shapes<float>(world, *mobilenet, {{ScheduleKind::one_f_one_b, 3, 1, 2}});
 }
 
 void test_rounding(const Communicator& world, const Workload& workload) {
@@ -204,7 +225,8 @@ void test_gathered_times(Communicator world) {
   const bool is_first = world.rank() < 2, is_last = world.rank() >= 6;
   const pipeline::LayerTimes own{is_first ? 10 + rank : 0, 7 - rank, is_last ? 20 - rank : 0};
   const std::vector<pipeline::LayerTimes> expected{{11, 7, 0}, {0, 5, 0}, {0, 3, 0}, {0, 1, 14}};
-  require(gather_layer_times(own, 2, world) == expected, world, "the slowest rank of a place counts");
+  require(pipeline::gather_layer_times(own, 2, world) == expected, world,
+          "the slowest rank of a place counts");
 }
 
 }  // namespace
@@ -226,14 +248,24 @@ int main() {
   options.recompute = false;
   options.model.llama->tied_output = false;
   const auto kept = read_workload(options);
+  Options images;
+  images.data = (folder / "images").string();
+  images.image_size = 16;
+  images.width_multiplier = 0.25;
+  images.augment = true;
+  const char* const arguments[] = {"make-data", "cifar", "--output",   images.data.c_str(),
+                                   "--train",   "40",    "--held-out", "70"};
+  make_data(static_cast<int>(std::size(arguments)), arguments);
   Job job = Job::join({.device = Device::cpu});
   if (job.size() != 8) return 2;
   const Communicator world = job.host_world();
   test_same_bits(world, *gpt);
-  test_models<float>(world, *llama, {ScheduleKind::one_f_one_b});
-  test_models<float>(world, *tied, {ScheduleKind::one_f_one_b});
-  test_models<float>(world, *kept, {ScheduleKind::zero_bubble_h1});
-  test_models<bfloat16>(world, *gpt, {ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble_h1});
+  check_shapes<float>(world, *llama, {{ScheduleKind::one_f_one_b, 2, 2, 2}});
+  check_shapes<float>(world, *tied, {{ScheduleKind::one_f_one_b, 2, 2, 2}});
+  check_shapes<float>(world, *kept, {{ScheduleKind::zero_bubble_h1, 2, 2, 2}});
+  check_shapes<bfloat16>(world, *gpt,
+                         {{ScheduleKind::one_f_one_b, 2, 2, 2}, {ScheduleKind::zero_bubble_h1, 2, 2, 2}});
+  test_images(world, images);
   test_rounding(world, *gpt);
   test_flags(world, *gpt);
   test_gathered_times(world);

@@ -2,12 +2,15 @@
 #include <cmath>
 #include <set>
 #include <tuple>
+#include <vector>
 
 #include "catch.hpp"
 #include "data/cifar.hpp"
 #include "data/synthetic_shapes.hpp"
 #include "strategies/data_parallel/replica.hpp"
+#include "strategies/pipeline/plan.hpp"
 #include "temporary_folder.hpp"
+#include "trainer/data/refusal.hpp"
 #include "trainer/models/model_fixture.hpp"
 #include "training/network_workload.hpp"
 #include "training/plane_data.hpp"
@@ -196,4 +199,29 @@ TEST_CASE("a residual network learns to tell shapes that it was not trained on",
   CAPTURE(found.loss.value(), found.accuracy.value());
   CHECK(found.accuracy.value() > 0.3);  // guessing has 0.1
   job.leave();
+}
+
+TEST_CASE("a pipeline divides a network by its blocks", "[networks][pipeline]") {
+  const TemporaryFolder folder;
+  const NetworkWorkload workload = small_workload(folder, 20, 10);
+  CHECK(workload.layer_kinds() == std::vector<int>{0, 1, 1, 1, 2, 3, 3, 4, 5, 6, 7});
+  Replica::Settings training;
+  training.batch = 1024;  // so that activations need more memory than parameters
+  const auto division = [&](pipeline::Balance balance) {
+    return pipeline::make_plan({pipeline::ScheduleKind::gpipe, 2, 4, 1, balance, {}}, training, workload, 0,
+                               2)
+        .stages;
+  };
+  // Activations shrink from block to block, and parameters grow.
+  CHECK(division(pipeline::Balance::memory).front().last < division(pipeline::Balance::flops).front().last);
+  CHECK(division(pipeline::Balance::parameters).front().last > 7);
+  double flops = 0;
+  for (const models::LayerRange& stage : division(pipeline::Balance::flops))
+    flops += workload.stage_flops(stage);
+  CHECK(flops == Approx(workload.flops_per_sample()));
+  const pipeline::Settings settings{pipeline::ScheduleKind::gpipe, 2, 4};
+  check_plan(settings, training, workload, 2);
+  training.on_device = true;
+  CHECK(usage_error_text([&] { check_plan(settings, training, workload, 2); }) ==
+        "--strategy=pipeline: an image model needs --device=cpu so far");
 }
