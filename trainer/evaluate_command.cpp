@@ -213,7 +213,7 @@ std::optional<EvaluateOptions> parse_evaluate_options(int argc, const char* cons
   app.add_option(
          "CHECKPOINT", o.from,
          "A checkpoint (step-…), an output folder (its newest checkpoint), a Hugging Face folder of a "
-         "GPT-2, llm.c's .bin, or a .safetensors of muster-train export")
+         "GPT-2 or Llama, llm.c's .bin, or a .safetensors of muster-train export")
       ->required()
       ->check(not_an_option());
   declare_data(app, o);

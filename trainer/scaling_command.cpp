@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -23,7 +25,10 @@ constexpr double bytes_per_gbit = 1e9 / 8;
 ScalingRun read_run(const std::string& folder) {
   const std::string path = folder + "/summary.json";
   std::ifstream file(path);
-  if (!file) throw Error(ErrorCode::system, fmt::format("cannot read {}: has that run ended?", path));
+  if (!file) {
+    throw Error(ErrorCode::system,
+                fmt::format("cannot read {}: {}; has that run ended?", path, std::strerror(errno)));
+  }
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   try {
     const auto json = nlohmann::json::parse(text);

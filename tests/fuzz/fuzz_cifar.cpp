@@ -4,6 +4,7 @@
 
 #include "data/cifar.hpp"
 #include "muster/error.hpp"
+#include "printable_error.hpp"
 
 using namespace muster;
 
@@ -16,7 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (std::size_t record = 0; record < records; ++record) {
       if (data[record * format.record_bytes() + format.label_bytes] >= format.classes) std::abort();
     }
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    fuzz::check_printable(error);
   }
   return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "data/idx.hpp"
 #include "muster/error.hpp"
+#include "printable_error.hpp"
 
 using namespace muster;
 
@@ -15,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::uint64_t bytes = 4 + 4 * dimensions, product = 1;
     for (const auto extent : extents) product *= extent;
     if (extents.size() != dimensions || bytes + product != size - 1) std::abort();
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    fuzz::check_printable(error);
   }
   return 0;
 }

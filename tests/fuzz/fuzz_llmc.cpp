@@ -8,6 +8,7 @@
 
 #include "memory_file.hpp"
 #include "muster/error.hpp"
+#include "printable_error.hpp"
 #include "weights/llmc_file.hpp"
 
 using namespace muster;
@@ -26,7 +27,8 @@ void parse(const std::uint8_t* data, std::size_t size) {
     auto const parsed = weights::parse_llmc_header(header, file_size);
     if (!models::size_problem(parsed.config).empty() || parsed.padded_vocabulary < parsed.config.vocabulary)
       std::abort();
-  } catch (const std::runtime_error&) {
+  } catch (const std::runtime_error& error) {
+    fuzz::check_printable(error);
   }
 }
 
@@ -41,7 +43,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (table.arena_size > most_parameters) return 0;
     std::vector<float> parameters(table.arena_size);
     opened.read(parameters);
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    fuzz::check_printable(error);
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "pictures/encoded_picture.hpp"
 #include "pictures/resize.hpp"
+#include "printable_error.hpp"
 
 using namespace muster;
 
@@ -21,7 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (picture.width < width / 8 || picture.height < height / 8) std::abort();
     std::uint8_t small[3 * 8 * 8];
     pictures::resize(picture, pictures::draw_crop(1, data[0], picture.width, picture.height), 8, small);
-  } catch (const pictures::BadPicture&) {
+  } catch (const pictures::BadPicture& error) {
+    fuzz::check_printable(error);
   }
   return 0;
 }

@@ -6,6 +6,7 @@
 #include "compute/token.hpp"
 #include "muster/error.hpp"
 #include "picture_sets/picture_list.hpp"
+#include "printable_error.hpp"
 
 using namespace muster;
 
@@ -20,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (file.path.empty() || file.path.find('\n') != std::string::npos) std::abort();
       if (file.label < 0 || file.label >= compute::most_classes) std::abort();
     }
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    fuzz::check_printable(error);
   }
   return 0;
 }

@@ -6,6 +6,7 @@
 #include "muster/error.hpp"
 #include "picture_sets/picture_shards.hpp"
 #include "picture_sets/tar_members.hpp"
+#include "printable_error.hpp"
 
 using namespace muster;
 
@@ -38,7 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& picture : picture_sets::list_shard_pictures(archive, "a.tar")) {
       if (picture.label < 0 || picture.offset > size || picture.bytes > size - picture.offset) std::abort();
     }
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    fuzz::check_printable(error);
   }
   return 0;
 }

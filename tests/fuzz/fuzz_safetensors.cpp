@@ -6,6 +6,7 @@
 #include "checkpoint/safetensors.hpp"
 #include "memory_file.hpp"
 #include "muster/error.hpp"
+#include "printable_error.hpp"
 
 using namespace muster;
 
@@ -29,7 +30,8 @@ void read_file(const std::uint8_t* data, std::size_t size) {
       std::vector<char> bytes(tensor.end - tensor.begin);
       opened.read(tensor, bytes.data());
     }
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    fuzz::check_printable(error);
   }
 }
 
@@ -44,7 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::uint64_t const behind = text.size() - end - 1;
   try {
     check(parse_safetensors_header(text.substr(0, end + 1), behind).tensors, behind);
-  } catch (const std::runtime_error&) {
+  } catch (const std::runtime_error& error) {
+    fuzz::check_printable(error);
   }
   return 0;
 }

@@ -6,6 +6,7 @@
 #include "data/shard.hpp"
 #include "memory_file.hpp"
 #include "muster/error.hpp"
+#include "printable_error.hpp"
 
 using namespace muster;
 
@@ -21,7 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto token : copy) {
       if (token >= 50257) std::abort();
     }
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    fuzz::check_printable(error);
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "muster/error.hpp"
+#include "printable_error.hpp"
 #include "tokenizer/bpe_tokenizer.hpp"
 
 using namespace muster;
@@ -24,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     // With a prefix space before each part there are more bytes.
     if (again.size() < text.size() || (again.size() == text.size() && again != text)) std::abort();
-  } catch (const std::runtime_error&) {
+  } catch (const std::runtime_error& error) {
+    fuzz::check_printable(error);
   }
   return 0;
 }

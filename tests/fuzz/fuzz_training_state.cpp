@@ -8,6 +8,7 @@
 
 #include "checkpoint/training_state.hpp"
 #include "files/hash.hpp"
+#include "printable_error.hpp"
 
 using namespace muster;
 
@@ -18,7 +19,8 @@ void parse(std::string_view text) {
     StoredState const stored = parse_state(text);
     StoredState const again = parse_state(write_state(stored));
     if (again.state != stored.state || again.tensor_hash != stored.tensor_hash) std::abort();
-  } catch (const std::runtime_error&) {
+  } catch (const std::runtime_error& error) {
+    fuzz::check_printable(error);
   }
 }
 

@@ -27,6 +27,7 @@
 #include "transport/handshake.hpp"
 #include "weights/huggingface_folder.hpp"
 #include "weights/llmc_file.hpp"
+#include "weights/safetensors_weights.hpp"
 
 using namespace muster;
 using fuzz::Bytes;
@@ -338,8 +339,10 @@ void seed_huggingface(const models::GptConfig& config, const char* folder_name, 
   std::vector<float> const parameters(models::gpt_tensors(config).arena_size, 0.5F);
   auto const at = folder / "weights";
   weights::write_huggingface_folder(at, config, "", parameters);
-  seed("fuzz_huggingface", folder_name,
-       read_bytes(at / "config.json") + '\0' + read_bytes(at / "model.safetensors"));
+  auto const whole = read_bytes(at / "config.json") + '\0', tensors = read_bytes(at / "model.safetensors");
+  seed("fuzz_huggingface", folder_name, whole + tensors);
+  seed("fuzz_huggingface", folder_name + std::string("_index"),
+       whole + R"({"weight_map":{"wte.weight":"a.safetensors"}})" + '\0' + tensors);
   seed("fuzz_huggingface", config_name, read_bytes(at / "config.json"));
   std::filesystem::remove_all(at);
 }
@@ -349,6 +352,8 @@ void seed_weights() {
   std::vector<float> const parameters(models::gpt_tensors(config).arena_size, 0.5F);
   std::filesystem::create_directories(folder / "fuzz_llmc");
   weights::write_llmc_file(folder / "fuzz_llmc" / "padded", config, parameters);
+  std::filesystem::create_directories(folder / "fuzz_exported_weights");
+  weights::write_safetensors_weights(folder / "fuzz_exported_weights" / "gpt2", config, "", parameters);
   seed_huggingface(config, "folder", "config");
   seed_huggingface({1, 2, 4, 2, 3, models::LlamaConfig{1, 2}}, "llama_folder", "llama_config");
 }

@@ -8,6 +8,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "text/printable.hpp"
+
 namespace muster {
 namespace {
 
@@ -25,14 +27,8 @@ std::uint64_t element_bytes(const std::string& type) {
   return found == sizes.end() ? 0 : found->second;
 }
 
-/// A name from a file, shortened and without control characters, for a one-line message.
-std::string printable_name(const std::string& name) {
-  std::string text = name.substr(0, 60);
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
+/// A name from a file, shortened, for a one-line message.
+std::string printable_name(const std::string& name) { return printable(name.substr(0, 60)); }
 
 void check_size(const SafetensorsTensor& tensor) {
   std::uint64_t size = element_bytes(tensor.type);

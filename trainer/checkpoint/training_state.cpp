@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "files/hash.hpp"
+#include "files/parse_json.hpp"
 #include "text/printable.hpp"
 
 namespace muster {
@@ -115,9 +116,7 @@ std::string write_state(const StoredState& stored) {
 }
 
 StoredState parse_state(std::string_view text) {
-  Json json = Json::parse(text, nullptr, false);
-  // nlohmann-json treats a NUL as the end of its input.
-  if (json.is_discarded() || text.find('\0') != text.npos) throw std::runtime_error("it is not valid JSON");
+  auto json = parse_json<Json>(text);
   return read_fields(std::move(json));
 }
 

@@ -110,9 +110,10 @@ void add_model_options(CLI::App& app, Options& o) {
       "example network for MNIST's files; or a residual network or MobileNet for CIFAR's files and for "
       "pictures")
       ->check(CLI::IsMember(model_names()));
-  add_option(app, "--init-from", o.init_from,
-             "Start from trained weights instead of random ones, and take their sizes: a checkpoint, a "
-             "Hugging Face folder of a GPT-2 or Llama, or llm.c's .bin")
+  add_option(
+      app, "--init-from", o.init_from,
+      "Start from trained weights instead of random ones, and take their sizes: a checkpoint, a "
+      "Hugging Face folder of a GPT-2 or Llama, llm.c's .bin, or a .safetensors of muster-train export")
       ->type_name("PATH");
   add_option(app, "--layers", o.shape.layers, "Transformer layers, instead of the model's")
       ->check(integer(1, 1024));

@@ -11,10 +11,14 @@
 namespace muster {
 namespace {
 
+/// `choice`: what the argument may be, if no known word is near it.
 std::string describe_unknown_argument(const std::string& argument, const CLI::App& app,
-                                      std::vector<std::string> words) {
-  if (!argument.starts_with("-") || argument == "-")
-    return fmt::format("unexpected argument '{}'{}", argument, suggest_name(argument, words));
+                                      std::vector<std::string> words, const std::string& choice) {
+  if (!argument.starts_with("-") || argument == "-") {
+    const std::string nearest = suggest_name(argument, words);
+    return fmt::format("unexpected argument '{}'{}", argument,
+                       nearest.empty() && !choice.empty() ? "; " + choice : nearest);
+  }
   words.clear();
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& known : option->get_lnames()) words.push_back("--" + known);
@@ -35,10 +39,11 @@ std::string describe_parse_error(const CLI::App& app, const CLI::App& command, c
   for (const CLI::App* known : app.get_subcommands([](const CLI::App*) { return true; }))
     commands.push_back(known->get_name());
   words.insert(words.end(), commands.begin(), commands.end());
+  const std::string choice =
+      commands.empty() || &command != &app ? "" : fmt::format("name one of: {}", fmt::join(commands, ", "));
   if (const auto extra = app.remaining(true); !extra.empty())
-    return describe_unknown_argument(extra.front(), command, words);
-  if (!commands.empty() && &command == &app) return fmt::format("name one of: {}", fmt::join(commands, ", "));
-  return text;
+    return describe_unknown_argument(extra.front(), command, words, choice);
+  return choice.empty() ? text : choice;
 }
 
 }  // namespace

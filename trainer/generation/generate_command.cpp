@@ -257,7 +257,7 @@ void declare(CLI::App& app, GenerateOptions& o) {
   app.add_option(
          "CHECKPOINT", o.from,
          "A checkpoint (step-…), an output folder (its newest checkpoint), a Hugging Face folder of a "
-         "GPT-2, llm.c's .bin, or a .safetensors of muster-train export")
+         "GPT-2 or Llama, llm.c's .bin, or a .safetensors of muster-train export")
       ->required()
       ->check(not_an_option());
   app.add_option("--prompt", o.prompt, "Text to continue; if not given, it is read from standard input");

@@ -9,6 +9,7 @@
 #include "compute/token.hpp"
 #include "muster/error.hpp"
 #include "text/parse_number.hpp"
+#include "text/plural.hpp"
 #include "text/printable.hpp"
 
 namespace muster::picture_sets {
@@ -71,7 +72,10 @@ class ListParser {
   PictureFile parse_picture(std::string_view line, const std::vector<std::string_view>& words) const {
     const bool path_is_last = path_ + 1 == count_;
     const bool fits = words.size() == count_ || (words.size() > count_ && (path_ == 0 || path_is_last));
-    if (!fits) refuse(fmt::format("it has {} words, not {}", words.size(), count_));
+    if (!fits) {
+      refuse(fmt::format("it has {}, not {}{}", plural(static_cast<std::int64_t>(words.size()), "word"),
+                         count_, has_header_ ? "" : ", a path and a label"));
+    }
     const std::size_t surplus = words.size() - count_;
     // The path's words with what is between them, which may be several blanks.
     const std::string_view first = words[path_], last = words[path_ + surplus];

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "files/parse_json.hpp"
 #include "text/printable.hpp"
 #include "tokenizer/byte_level.hpp"
 #include "tokenizer/split_pattern.hpp"
@@ -189,9 +190,8 @@ void read_added_tokens(const Json& json, const Vocabulary& ids, TokenizerFile& f
 }  // namespace
 
 TokenizerFile parse_tokenizer_file(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
-  // nlohmann-json treats a NUL as the end of its input.
-  if (!json.is_object() || text.find('\0') != text.npos) refuse("it is not a JSON object");
+  const auto json = parse_json<Json>(text);
+  if (!json.is_object()) refuse("it is not a JSON object");
   for (const char* key : {"truncation", "padding", "normalizer"}) require_null(json, key, "file");
   TokenizerFile file;
   read_pre_tokenizer(field(json, "pre_tokenizer"), file);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "files/parse_json.hpp"
 #include "text/printable.hpp"
 
 namespace muster::weights {
@@ -205,9 +206,8 @@ Json gpt2_json(const models::GptConfig& config) {
 }  // namespace
 
 models::GptConfig parse_huggingface_config(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
-  // nlohmann-json treats a NUL as the end of its input.
-  if (!json.is_object() || text.find('\0') != text.npos) refuse("it is not a JSON object");
+  const auto json = parse_json<Json>(text);
+  if (!json.is_object()) refuse("it is not a JSON object");
   const auto type = json.value("model_type", Json());
   if (type == "gpt2") return parse_gpt2(json);
   if (type == "llama") return parse_llama(json);

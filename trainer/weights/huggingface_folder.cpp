@@ -13,6 +13,7 @@
 #include "file/regular_file.hpp"
 #include "files/atomic_folder.hpp"
 #include "files/output_file.hpp"
+#include "files/parse_json.hpp"
 #include "muster/error.hpp"
 #include "text/printable.hpp"
 #include "tokenizer/byte_level.hpp"
@@ -33,15 +34,15 @@ constexpr std::size_t max_config_bytes = 1 << 20, max_index_bytes = 16 << 20;
 
 /// The files that an index names, each once.
 std::set<std::string> files_of_index(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = parse_json<nlohmann::json>(text);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
   if (!json.is_object() || map == json.end() || !map->is_object() || map->empty())
     throw std::runtime_error("it has no weight_map");
   std::set<std::string> files;
   for (const auto& file : *map) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
-    if (name.empty() || name.find('/') != name.npos || name.find('\0') != name.npos)
-      throw std::runtime_error("its weight_map names a file outside the folder");
+    if (name.empty() || name.find('/') != name.npos || printable(name) != name)
+      throw std::runtime_error("its weight_map names no file of the folder");
     files.insert(name);
   }
   return files;

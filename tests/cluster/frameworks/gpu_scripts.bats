@@ -31,17 +31,22 @@ in_environment() {
 setup() { in_environment gpus LD_PRELOAD="$double/libcudart.so"; }
 script() { printf '%s/tests/cluster/frameworks/%s.py' "$REPOSITORY" "$1"; }
 
-# step OPTIONS… -- SCRIPT ARGUMENTS…: runs it as a step. Once a process that had done all its work ended by
-# std::terminate, as PyTorch's processes do if Gloo's threads outlive Python (pytorch/pytorch issue 190489).
-# Such a step is run again once.
-step() {
-  local options=() attempt
-  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+# job COMMAND…: runs it on the lab. Once a process that had done all its work ended by std::terminate, as
+# PyTorch's processes do if Gloo's threads outlive Python (pytorch/pytorch issue 190489). Such a job is run
+# again once.
+job() {
+  local attempt
   for attempt in 1 2; do
-    run on_lab srun --kill-on-bad-exit=1 "${options[@]}" "${python[@]}" "$(script "$2")" "${@:3}"
+    run on_lab "$@"
     echo "$output"
     [[ $status != 0 && $output == *"terminate called without an active exception"* ]] || break
   done
+}
+# step OPTIONS… -- SCRIPT ARGUMENTS…: runs it as a step.
+step() {
+  local options=()
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  job srun --kill-on-bad-exit=1 "${options[@]}" "${python[@]}" "$(script "$2")" "${@:3}"
 }
 # summed RANKS: each rank ran to its end and summed with the others.
 summed() {
@@ -129,8 +134,7 @@ one=(-N1 -n2 --ntasks-per-node=2) two=(-N2 -n4 --ntasks-per-node=2)
 @test "DeepSpeed: its launcher in a step of one task, with and without Muster" {
   for option in --gres=gpu:2 --gpus-per-task=2; do
     for muster in off strict; do
-      run on_lab srun -N1 -n1 $option --muster=$muster "${python[@]}" "$bin/deepspeed" "$(script deepspeed_engine)"
-      echo "$output"
+      job srun -N1 -n1 $option --muster=$muster "${python[@]}" "$bin/deepspeed" "$(script deepspeed_engine)"
       summed 2
       apart 1
     done
@@ -139,25 +143,22 @@ one=(-N1 -n2 --ntasks-per-node=2) two=(-N2 -n4 --ntasks-per-node=2)
 
 @test "DeepSpeed: its launcher starts srun by itself" {
   printf 'n0 slots=2\nn1 slots=2\n' >"$BATS_TEST_TMPDIR/hosts"
-  run on_lab salloc --quiet "${two[@]}" --gres=gpu:2 --muster=strict "${python[@]}" "$bin/deepspeed" --hostfile "$BATS_TEST_TMPDIR/hosts" \
+  job salloc --quiet "${two[@]}" --gres=gpu:2 --muster=strict "${python[@]}" "$bin/deepspeed" --hostfile "$BATS_TEST_TMPDIR/hosts" \
     --launcher slurm --master_addr n0 --no_ssh_check "$(script deepspeed_engine)"
-  echo "$output"
   own 2 4
 }
 
 @test "torchrun with one task per node: each worker has its own GPU" {
   for option in --gres=gpu:2 --gpus-per-task=2; do
-    run on_lab srun -N2 -n2 --ntasks-per-node=1 $option --muster=strict "${python[@]}" -m torch.distributed.run --nnodes=2 --nproc_per_node=gpu \
+    job srun -N2 -n2 --ntasks-per-node=1 --kill-on-bad-exit=1 $option --muster=strict "${python[@]}" -m torch.distributed.run --nnodes=2 --nproc_per_node=gpu \
       --rdzv_id=7 --rdzv_backend=c10d --rdzv_endpoint=n0:29500 "$(script torch_set_device)"
-    echo "$output"
     summed 4
     apart 2
   done
 }
 
 @test "accelerate launch in a step of one task: each process has its own GPU" {
-  run on_lab srun -N1 -n1 --gres=gpu:2 --muster=strict "${python[@]}" "$bin/accelerate" launch --multi_gpu --num_processes 2 "$(script accelerate_loop)"
-  echo "$output"
+  job srun -N1 -n1 --gres=gpu:2 --muster=strict "${python[@]}" "$bin/accelerate" launch --multi_gpu --num_processes 2 "$(script accelerate_loop)"
   summed 2
   apart 1
 }
@@ -175,19 +176,16 @@ one=(-N1 -n2 --ntasks-per-node=2) two=(-N2 -n4 --ntasks-per-node=2)
 @test "Horovod under mpirun, in a job and inside a step of one task: each rank has its own GPU" {
   in_environment horovod
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-  run on_lab salloc --quiet "${two[@]}" --gres=gpu:2 --muster=strict mpirun "${python[@]}" "$(script horovod_set_device)"
-  echo "$output"
+  job salloc --quiet "${two[@]}" --gres=gpu:2 --muster=strict mpirun "${python[@]}" "$(script horovod_set_device)"
   summed 4
   apart 2
-  run on_lab srun -N1 -n1 -c2 --gres=gpu:2 --mpi=none --muster=strict mpirun -n 2 "${python[@]}" "$(script horovod_set_device)"
-  echo "$output"
+  job srun -N1 -n1 -c2 --gres=gpu:2 --mpi=none --muster=strict mpirun -n 2 "${python[@]}" "$(script horovod_set_device)"
   summed 2
   apart 1
 }
 
 @test "submitit: the GPU that its export leaves each rank, with ranks=off" {
   mkdir "$BATS_TEST_TMPDIR/submitit"
-  run on_lab "${python[@]}" "$(script submitit_gpu_job)" "$BATS_TEST_TMPDIR/submitit" ranks=off
-  echo "$output"
+  job "${python[@]}" "$(script submitit_gpu_job)" "$BATS_TEST_TMPDIR/submitit" ranks=off
   own 2 4
 }

@@ -100,7 +100,7 @@ by_prterun() { timeout 60 "$prterun" --allow-run-as-root --runtime-options recov
   pgrep -f "bin/surviving_ranks prterun.$$ " | xargs -I{} grep -azl '^PMIX_RANK=3$' /proc/{}/environ | cut -d/ -f3 | xargs kill -KILL
   wait "$job" || true
   cat "$BATS_TEST_TMPDIR"/job.*
-  grep -qE 'surviving_ranks: rank 3 .*pid [0-9]+, was killed by signal 9 \(Killed\)' "$BATS_TEST_TMPDIR/job.said"
+  grep -qE '^muster: rank 3 .*pid [0-9]+, was killed by signal 9 \(Killed\)' "$BATS_TEST_TMPDIR/job.said"
   [ "$(sort "$BATS_TEST_TMPDIR/job.ended")" = "$(printf 'rank %d ended 75\n' 0 1 2)" ]
 }
 

@@ -18,6 +18,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 TRAIN, PRINT_LOGITS, FOLDER = sys.argv[1:4]
 os.chdir(FOLDER)
 torch.manual_seed(3)
+# On a busy machine the threads of such small operations wait longer for each other than they compute.
+all_threads = torch.get_num_threads()
+torch.set_num_threads(1)
 
 
 def run(*command):
@@ -155,6 +158,7 @@ def like_llama3(name):
 
 
 def speed():
+    torch.set_num_threads(all_threads)
     model = GPT2LMHeadModel(GPT2Config(bos_token_id=None, eos_token_id=None)).eval()
     model.save_pretrained("gpt2")
     prompt = "The licenses for most software are designed to take away your freedom. " * 4

@@ -105,6 +105,9 @@ TEST_CASE("make-data refuses impossible requests in one line", "[make-data]") {
         }) == "--order needs a value (see muster-train make-data language --help)");
   CHECK(usage_error_text([&] { make({"digts"}); }) ==
         "unexpected argument 'digts'; did you mean digits? (see muster-train make-data --help)");
+  CHECK(usage_error_text([&] { make({"more"}); }) ==
+        "unexpected argument 'more'; name one of: digits, cifar, pictures, language (see muster-train "
+        "make-data --help)");
   CHECK(usage_error_text([&] {
           make({"digits", to, "--trian=5"});
         }) == "unknown option --trian; did you mean --train? (see muster-train make-data digits --help)");

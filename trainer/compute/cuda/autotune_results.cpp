@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "files/parse_json.hpp"
+
 namespace muster::compute::cuda {
 
 NLOHMANN_JSON_SERIALIZE_ENUM(Epilogue, {{Epilogue::none, "none"},
@@ -96,9 +98,7 @@ std::string write_autotune_results(const AutotuneResults& results) {
 // A value is never trusted further than this: converted back to text it is compared with what was read, so
 // that cut fractions and wrapped numbers are found.
 AutotuneResults parse_autotune_results(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
-  // nlohmann-json treats a NUL as the end of its input.
-  if (json.is_discarded() || text.find('\0') != text.npos) throw std::runtime_error("it is not valid JSON");
+  const auto json = parse_json<Json>(text);
   AutotuneResults results;
   try {
     if (json.at("format") != results_format)

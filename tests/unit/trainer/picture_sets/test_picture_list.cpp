@@ -41,7 +41,7 @@ TEST_CASE("a first line names the columns, as in Stanford Online Products", "[pi
 }
 
 TEST_CASE("a line that is no picture is refused with its number", "[picture_sets]") {
-  CHECK(refusal("a.jpg 1\nb.jpg\n") == "list.txt:2: it has 1 words, not 2");
+  CHECK(refusal("a.jpg 1\nb.jpg\n") == "list.txt:2: it has 1 word, not 2, a path and a label");
   CHECK(refusal("a.jpg one\n") == "list.txt:1: the label one is no number from 0 to 65535");
   CHECK(has(refusal("a.jpg -1\n"), "label -1"));
   CHECK(has(refusal("a.jpg 65536\n"), "label 65536"));

@@ -108,6 +108,9 @@ TEST_CASE("muster-train scaling reads runs, and refuses those that cannot be com
   CHECK(code({}) == 64);
   CHECK(code({one.c_str(), one.c_str()}) == 64);
   CHECK(code({"/nonexistent"}) == 71);
+  const char* missing[] = {"scaling", "/nonexistent"};
+  CHECK_THROWS_WITH(scaling_command(2, missing),
+                    "cannot read /nonexistent/summary.json: No such file or directory; has that run ended?");
   for (const char* rate : {"--link-gbits=-1", "--link-gbits=nan", "--link-gbits=10G"})
     CHECK(code({rate, one.c_str()}) == 64);
   write_file(folder / "1/summary.json", "{\"world_size\":1}");

@@ -119,7 +119,7 @@ refused 'tokens_train_000000.bin exists' tokenize --tokenizer "$tokenizer" text 
 mkdir one-more && echo '{}' > one-more/tokenizer.json
 refused 'is another tokenizer' tokenize --tokenizer muster-model/tokenizer.json text --output one-more
 refused 'has no such added token' tokenize --tokenizer "$tokenizer" --document-token '<|x|>' text --output new-shards
-refused '--tokenizer text cannot be used: it is not a JSON object' tokenize --tokenizer text text --output new-shards
+refused '--tokenizer text cannot be used: it is not valid JSON' tokenize --tokenizer text text --output new-shards
 refused '--tokenizer nowhere cannot be read' tokenize --tokenizer nowhere text --output new-shards
 printf 'good\377' > broken
 refused 'broken: byte 4 is not UTF-8' tokenize --tokenizer "$tokenizer" broken --output broken-shards

@@ -94,7 +94,10 @@ TEST_CASE("weights in several files are found by their index", "[weights]") {
 
   map[first[0].name] = "../a.safetensors";
   write_file(index, json{{"weight_map", map}}.dump());
-  CHECK_THAT(weights_refusal(copy.folder.path()), ContainsSubstring("outside the folder"));
+  CHECK_THAT(weights_refusal(copy.folder.path()), ContainsSubstring("names no file of the folder"));
+  map[first[0].name] = "a\x1b[2J";
+  write_file(index, json{{"weight_map", map}}.dump());
+  CHECK_THAT(weights_refusal(copy.folder.path()), ContainsSubstring("names no file of the folder"));
   fs::remove(index);
   CHECK_THAT(weights_refusal(copy.folder.path()), ContainsSubstring("no model.safetensors and no"));
 }
@@ -161,6 +164,9 @@ TEST_CASE("foreign folders that Muster would compute otherwise are refused", "[w
   for (const char* text : {"", "[]", "{", "{}", "null", "{\"model_type\":\"gpt2\"}"})
     CHECK_THROWS_AS(weights::parse_huggingface_config(text), std::runtime_error);
   CHECK_THROWS_AS(weights::parse_huggingface_config(std::string("{}\0", 3)), std::runtime_error);
+  // Without a limit, copies of the value would need more stack than there is.
+  const std::string deep = R"({"model_type":)" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
+  CHECK_THROWS_WITH(weights::parse_huggingface_config(deep), ContainsSubstring("more than 64 deep"));
 }
 
 TEST_CASE("foreign Llamas that Muster would compute otherwise are refused", "[weights]") {
