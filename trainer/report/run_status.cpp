@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "file/regular_file.hpp"
 #include "files/output_file.hpp"
 
 namespace muster {
@@ -38,6 +39,12 @@ std::string status_line(const RunStatus& status) {
                      "\n",
                      to_string(status.state), status.step, status.steps,
                      checkpoint.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+bool may_be_running(const std::filesystem::path& path) {
+  constexpr std::size_t longest = 64 << 10;
+  const auto file = read_regular_file(path.string(), longest);
+  return !file || !file->text.starts_with(R"({"state":)") || file->text.starts_with(R"({"state":"running")");
 }
 
 void write_status(const std::filesystem::path& path, const RunStatus& status) {

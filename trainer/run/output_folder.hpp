@@ -19,18 +19,24 @@ class OutputFolder {
   /// Creates the folder and locks it.
   /// @throws muster::Error when it cannot be created or another run has it.
   void open();
-  /// Locks it after the loss of the rank that has opened it; does nothing on that rank. The lost rank may be
-  /// stopped and still hold the lock: then this rank writes without it.
+  /// Locks it after a loss, unless this rank has opened it. The lost rank may be stopped and still hold the
+  /// lock: then this rank writes without it.
+  /// @throws muster::Error(ErrorCode::deadline) when other ranks have ended the run: this rank was stopped
+  /// for so long that they went on without it.
   void take_over();
   /// @throws muster::Error(ErrorCode::system)
-  void write_status(const RunStatus& status) const { muster::write_status(status_path_, status); }
-  /// Writes that `error` ended the run. Without open() it writes only to --status, because status.json may
-  /// belong to another run.
+  void write_status(const RunStatus& status) {
+    muster::write_status(status_path_, status);
+    has_begun_ = true;
+  }
+  /// Writes that `error` ended the run, unless other ranks have ended it. Without open() it writes only to
+  /// --status, because status.json may belong to another run.
   void write_failure(const std::exception& error, RunStatus status) noexcept;
 
  private:
   std::filesystem::path path_, status_path_;
-  bool own_status_path_;  ///< from --status
+  bool own_status_path_;    ///< from --status
+  bool has_begun_ = false;  ///< the status file is that of this run
   std::optional<FolderLock> lock_;
 };
 

@@ -34,3 +34,31 @@ TEST_CASE("a failure before the folder is open is written to the file of --statu
   output.write_failure(Error(ErrorCode::deadline, "rank 1 is missing"), {});
   CHECK(content(folder / "status").find("\"state\":\"lost\"") != std::string::npos);
 }
+
+TEST_CASE("a rank that comes late to the end of its run leaves the status of the others", "[output_folder]") {
+  const TemporaryFolder folder;
+  Options options;
+  options.output = (folder / "run").string();
+  OutputFolder lost(options), next(options);
+  lost.open();
+  lost.write_status({RunStatus::State::running, 0, 9, {}});
+  next.take_over();  // the lost rank, which is stopped, still has the lock
+  next.write_status({RunStatus::State::finished, 9, 9, {}});
+  const auto finished = content(folder / "run/status.json");
+  CHECK_THROWS_WITH(lost.take_over(),
+                    Catch::Matchers::ContainsSubstring("went on without this one and ended the run"));
+  lost.write_failure(Error(ErrorCode::lost_rank, "rank 1 was lost"), {});
+  CHECK(content(folder / "run/status.json") == finished);
+}
+
+TEST_CASE("a run that begins anew in a folder replaces the status of the last one", "[output_folder]") {
+  const TemporaryFolder folder;
+  Options options;
+  options.output = (folder / "run").string();
+  std::filesystem::create_directory(options.output);
+  write_status(folder / "run/status.json", {RunStatus::State::finished, 9, 9, {}});
+  OutputFolder output(options);
+  output.open();
+  output.write_failure(std::runtime_error("the data are missing"), {});
+  CHECK(content(folder / "run/status.json").find("\"state\":\"failed\"") != std::string::npos);
+}
