@@ -51,7 +51,10 @@ void ControlPlane::start_coordinator(ControlPlaneOptions options) {
   if (acceptor_) coordinator_->open(std::move(acceptor_), options_.listener.get(), key_);
   options_.listener.reset();
   if (options_.after_loss) {
-    ended_ranks_.watch(options_.roster, 0, options_.query_processes);
+    std::vector<int> others;
+    for (const Hello& hello : options_.roster)
+      if (hello.rank != 0) others.push_back(hello.rank);
+    ended_ranks_.watch(options_.roster, std::move(others), options_.query_processes);
     ended_ranks_.start([this](const Failure& loss) { coordinator_->fail(loss); });
   }
   thread_.start();
@@ -72,7 +75,7 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
           : std::vector{local_endpoint(plane->options_.local_sockets[static_cast<std::size_t>(host_leader)])};
   auto const leader_key = purpose_key(key, purpose::control_plane, host_leader == rank ? 0 : host_leader);
   if (plane->options_.after_loss)
-    plane->ended_ranks_.watch(plane->options_.roster, rank, plane->options_.query_processes);
+    plane->ended_ranks_.watch(plane->options_.roster, {0, host_leader}, plane->options_.query_processes);
   auto const require_ranks = [&] {
     if (auto const loss = plane->ended_ranks_.find_loss()) throw EndedRankError(*loss);
   };

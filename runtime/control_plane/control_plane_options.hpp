@@ -31,8 +31,8 @@ struct ControlPlaneOptions {
   std::vector<std::string> local_sockets{};
   /// This rank's, if it leads others. The control plane takes its socket.
   std::shared_ptr<LocalListener> listener{};
-  /// Ranks can end before they have connected. Each rank then looks for such ranks while it connects, and
-  /// rank 0 until stop_ended_rank_watch().
+  /// Ranks can end before they have connected. Each rank then looks whether its host leader and rank 0 have
+  /// ended while it connects, and rank 0 whether any rank has, until stop_ended_rank_watch().
   bool after_loss = false;
 
   /// The other ranks of which `leader` is the host leader.

@@ -9,31 +9,29 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds answer_time{100};
-// Each rank asks all others, so a large job asks more rarely.
-constexpr milliseconds interval_a_rank{10}, max_interval{5000};
+constexpr milliseconds answer_time{100}, interval{100};
+// Each needs descriptors.
+constexpr std::size_t most_at_once = 64;
 
 }  // namespace
 
-void EndedRankWatch::watch(std::vector<Hello> roster, int self, ReporterCheck::Query query) {
+void EndedRankWatch::watch(std::vector<Hello> roster, std::vector<int> ranks, ReporterCheck::Query query) {
   roster_ = std::move(roster);
+  ranks_ = std::move(ranks);
   query_ = std::move(query);
-  for (const Hello& hello : roster_)
-    if (hello.rank != self) others_.push_back(hello.rank);
-  next_ = Clock::now() + interval();
-}
-
-milliseconds EndedRankWatch::interval() const {
-  return std::min(max_interval, interval_a_rank * static_cast<int>(roster_.size()));
+  next_ = Clock::now() + interval;
 }
 
 std::optional<Failure> EndedRankWatch::find_loss() {
   if (!query_ || Clock::now() < next_) return std::nullopt;
-  auto const states = query_(others_, answer_time, 1);
-  next_ = Clock::now() + interval();
+  std::vector<int> some;
+  for (auto left = std::min(most_at_once, ranks_.size()); left > 0; --left)
+    some.push_back(ranks_[asked_++ % ranks_.size()]);
+  auto const states = query_(some, answer_time, 1);
+  next_ = Clock::now() + interval;
   auto const ended = std::find(states.begin(), states.end(), ProcessState::ended);
   if (ended == states.end()) return std::nullopt;
-  auto const rank = others_[static_cast<std::size_t>(ended - states.begin())];
+  auto const rank = some[static_cast<std::size_t>(ended - states.begin())];
   return make_rank_loss(roster_[static_cast<std::size_t>(rank)], 0,
                         {"ended before it was connected to the other ranks again", true});
 }

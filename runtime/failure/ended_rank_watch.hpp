@@ -2,6 +2,7 @@
 #pragma once
 
 #include <asio.hpp>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -24,20 +25,19 @@ class EndedRankWatch {
  public:
   explicit EndedRankWatch(asio::io_context& io) : timer_(io) {}
 
-  /// Watches the processes of all ranks but `self`.
-  void watch(std::vector<Hello> roster, int self, ReporterCheck::Query query);
-  /// The loss of the lowest rank that has ended. Asks all ranks now and then only, and takes up to 0.1 s.
+  /// Watches the processes of `ranks`.
+  void watch(std::vector<Hello> roster, std::vector<int> ranks, ReporterCheck::Query query);
+  /// The loss of a rank that has ended. Asks the next few ranks, every 0.1 s at most, and takes up to 0.1 s.
   std::optional<Failure> find_loss();
   /// Calls `on_loss` once, when a rank has ended. Does nothing without watch().
   void start(std::function<void(const Failure&)> on_loss);
   void stop() { timer_.cancel(); }
 
  private:
-  std::chrono::milliseconds interval() const;
-
   asio::steady_timer timer_;
   std::vector<Hello> roster_;
-  std::vector<int> others_;
+  std::vector<int> ranks_;
+  std::size_t asked_ = 0;  // so many times a rank was asked
   ReporterCheck::Query query_;
   Clock::time_point next_{};
 };

@@ -224,20 +224,20 @@ except ProcessLookupError:
 }
 
 @test "on the fake CUDA and NCCL a hanging NCCL is a row at the deadline, with the waiting ranks and their operation" {
-  on_fakes FAKE_NCCL=hang_init -- doctor --device gpu --deadline 3
+  on_fakes FAKE_NCCL=hang_init -- doctor --device gpu --deadline 8
   has_failed
   one_table
-  row fail "job" | grep -E "NCCL initialisation \\(operation 1 on communicator 'world'\\) did not complete within 3 s on rank [0-3] .*every rank entered it"
+  row fail "job" | grep -E "NCCL initialisation \\(operation 1 on communicator 'world'\\) did not complete within 8 s on rank [0-3] .*every rank entered it"
   fix 'see what the ranks named here do'
   row pass "GPUs"
 }
 
 @test "on the fake CUDA and NCCL the one rank that is stuck in NCCL's initialisation is named, not those that wait for it" {
-  on_fakes ON_RANK_2=FAKE_NCCL=hang_init -- doctor --device gpu --deadline 3
+  on_fakes ON_RANK_2=FAKE_NCCL=hang_init -- doctor --device gpu --deadline 8
   has_failed
   one_table
   # The first query comes from that rank, or from one that has left it and waits.
-  row fail "job" | grep -E "NCCL initialisation .* did not complete within 3 s on rank 2 \\(host n1, GPU 0000:30:00.0\\).*went on|not entered by rank 2 \\(host n1, GPU 0000:30:00.0\\), which is still in NCCL initialisation"
+  row fail "job" | grep -E "NCCL initialisation .* did not complete within 8 s on rank 2 \\(host n1, GPU 0000:30:00.0\\).*went on|not entered by rank 2 \\(host n1, GPU 0000:30:00.0\\), which is still in NCCL initialisation"
 }
 
 @test "on the fake CUDA and NCCL a different NCCL on one rank ends a job without the doctor, with the reason" {
