@@ -16,8 +16,8 @@ namespace muster::bootstrap {
 /// Environment variables: this process's, or given ones.
 class GetEnv {
  public:
-  /// This process's. `lookup`: get_env.
-  GetEnv(std::string (*lookup)(const char* name)) : lookup_(lookup) {}
+  /// This process's. `lookup`: get_env, which most callers pass as it is.
+  GetEnv(std::string (*lookup)(const char* name)) : lookup_(lookup) {}  // NOLINT(google-explicit-constructor)
   explicit GetEnv(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {}
 
   /// The value of a variable, empty when it is not set.
