@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "file/regular_file.hpp"
@@ -41,10 +43,15 @@ std::string status_line(const RunStatus& status) {
                      checkpoint.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-bool may_be_running(const std::filesystem::path& path) {
+bool has_ended_normally(const std::filesystem::path& path) {
+  using enum RunStatus::State;
   constexpr std::size_t longest = 64 << 10;
   const auto file = read_regular_file(path.string(), longest);
-  return !file || !file->text.starts_with(R"({"state":)") || file->text.starts_with(R"({"state":"running")");
+  if (!file) return false;
+  const std::initializer_list<RunStatus::State> states{finished, unfinished, stopped};
+  return std::any_of(states.begin(), states.end(), [&](RunStatus::State state) {
+    return file->text.starts_with(fmt::format(R"({{"state":"{}")", to_string(state)));
+  });
 }
 
 void write_status(const std::filesystem::path& path, const RunStatus& status) {

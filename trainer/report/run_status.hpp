@@ -24,8 +24,8 @@ struct RunStatus {
 
 /// {"state":"unfinished","step":40,"steps":600,"checkpoint":"…"}
 std::string status_line(const RunStatus& status);
-/// False if the file has a state other than running. True without a readable file.
-bool may_be_running(const std::filesystem::path& path);
+/// Whether the file says that its run is finished, unfinished or stopped. False without a readable file.
+bool has_ended_normally(const std::filesystem::path& path);
 /// Writes the file atomically.
 /// @throws muster::Error(ErrorCode::system)
 void write_status(const std::filesystem::path& path, const RunStatus& status);

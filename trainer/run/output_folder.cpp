@@ -30,7 +30,7 @@ void OutputFolder::open() {
 
 void OutputFolder::take_over() {
   has_begun_ = true;
-  if (!may_be_running(status_path_)) {
+  if (has_ended_normally(status_path_)) {
     throw Error(ErrorCode::deadline,
                 fmt::format("the other ranks went on without this one and ended the run, as {} says",
                             printable(status_path_.string())));
@@ -45,7 +45,7 @@ void OutputFolder::take_over() {
 
 void OutputFolder::write_failure(const std::exception& error, RunStatus status) noexcept {
   if (!lock_ && !own_status_path_) return;
-  if (has_begun_ && !may_be_running(status_path_)) return;
+  if (has_begun_ && has_ended_normally(status_path_)) return;
   constexpr int temporary = 75;  // EX_TEMPFAIL: exit code of ErrorCode::lost_rank and ErrorCode::deadline
   try {
     status.state = exit_code_for(error) == temporary ? RunStatus::State::lost : RunStatus::State::failed;

@@ -23,6 +23,7 @@ class OutputFolder {
   /// lock: then this rank writes without it.
   /// @throws muster::Error(ErrorCode::deadline) when other ranks have ended the run: this rank was stopped
   /// for so long that they went on without it.
+  /// A rank that was cut off from the others may have written "lost", which does not end the run.
   void take_over();
   /// @throws muster::Error(ErrorCode::system)
   void write_status(const RunStatus& status) {

@@ -42,7 +42,8 @@ TEST_CASE("a rank that comes late to the end of its run leaves the status of the
   OutputFolder lost(options), next(options);
   lost.open();
   lost.write_status({RunStatus::State::running, 0, 9, {}});
-  next.take_over();  // the lost rank, which is stopped, still has the lock
+  lost.write_failure(Error(ErrorCode::lost_rank, "ranks 1 to 3 are silent"), {});  // it is cut off
+  next.take_over();  // the lost rank still has the lock
   next.write_status({RunStatus::State::finished, 9, 9, {}});
   const auto finished = content(folder / "run/status.json");
   CHECK_THROWS_WITH(lost.take_over(),
