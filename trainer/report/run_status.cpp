@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <initializer_list>
+#include <exception>
 #include <nlohmann/json.hpp>
 
 #include "file/regular_file.hpp"
 #include "files/output_file.hpp"
+#include "files/parse_json.hpp"
 
 namespace muster {
 namespace {
@@ -43,15 +43,18 @@ std::string status_line(const RunStatus& status) {
                      checkpoint.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-bool has_ended_normally(const std::filesystem::path& path) {
+std::optional<std::int64_t> find_last_step(const std::filesystem::path& path) try {
   using enum RunStatus::State;
   constexpr std::size_t longest = 64 << 10;
   const auto file = read_regular_file(path.string(), longest);
-  if (!file) return false;
-  const std::initializer_list<RunStatus::State> states{finished, unfinished, stopped};
-  return std::any_of(states.begin(), states.end(), [&](RunStatus::State state) {
-    return file->text.starts_with(fmt::format(R"({{"state":"{}")", to_string(state)));
-  });
+  if (!file) return std::nullopt;
+  const auto json = parse_json<nlohmann::json>(file->text);
+  const auto state = json.at("state").get<std::string>();
+  for (const RunStatus::State ended : {finished, unfinished, stopped})
+    if (state == to_string(ended)) return json.at("step").get<std::int64_t>();
+  return std::nullopt;
+} catch (const std::exception&) {
+  return std::nullopt;
 }
 
 void write_status(const std::filesystem::path& path, const RunStatus& status) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace muster {
@@ -24,8 +25,9 @@ struct RunStatus {
 
 /// {"state":"unfinished","step":40,"steps":600,"checkpoint":"…"}
 std::string status_line(const RunStatus& status);
-/// Whether the file says that its run is finished, unfinished or stopped. False without a readable file.
-bool has_ended_normally(const std::filesystem::path& path);
+/// The step after which the run ended, if the file says that it is finished, unfinished or stopped. Nothing
+/// without a readable file.
+std::optional<std::int64_t> find_last_step(const std::filesystem::path& path);
 /// Writes the file atomically.
 /// @throws muster::Error(ErrorCode::system)
 void write_status(const std::filesystem::path& path, const RunStatus& status);

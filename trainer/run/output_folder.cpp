@@ -28,9 +28,9 @@ void OutputFolder::open() {
                printable(path_.string()));
 }
 
-void OutputFolder::take_over() {
+void OutputFolder::take_over(std::int64_t step) {
   has_begun_ = true;
-  if (has_ended_normally(status_path_)) {
+  if (is_ended_after(step)) {
     throw Error(ErrorCode::deadline,
                 fmt::format("the other ranks went on without this one and ended the run, as {} says",
                             printable(status_path_.string())));
@@ -43,9 +43,14 @@ void OutputFolder::take_over() {
   }
 }
 
+bool OutputFolder::is_ended_after(std::int64_t step) const {
+  const auto last = find_last_step(status_path_);
+  return last && *last > step;
+}
+
 void OutputFolder::write_failure(const std::exception& error, RunStatus status) noexcept {
   if (!lock_ && !own_status_path_) return;
-  if (has_begun_ && has_ended_normally(status_path_)) return;
+  if (has_begun_ && is_ended_after(status.step)) return;
   constexpr int temporary = 75;  // EX_TEMPFAIL: exit code of ErrorCode::lost_rank and ErrorCode::deadline
   try {
     status.state = exit_code_for(error) == temporary ? RunStatus::State::lost : RunStatus::State::failed;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -19,12 +20,12 @@ class OutputFolder {
   /// Creates the folder and locks it.
   /// @throws muster::Error when it cannot be created or another run has it.
   void open();
-  /// Locks it after a loss, unless this rank has opened it. The lost rank may be stopped and still hold the
-  /// lock: then this rank writes without it.
-  /// @throws muster::Error(ErrorCode::deadline) when other ranks have ended the run: this rank was stopped
-  /// for so long that they went on without it.
-  /// A rank that was cut off from the others may have written "lost", which does not end the run.
-  void take_over();
+  /// Locks it after a loss, unless this rank has opened it. `step`: the last one of the ranks that go on. The
+  /// lost rank may be stopped and still hold the lock: then this rank writes without it.
+  /// @throws muster::Error(ErrorCode::deadline) when other ranks have ended the run later: this rank was
+  /// stopped for so long that they went on without it. A rank that was cut off from the others may have
+  /// written "lost", which does not end the run.
+  void take_over(std::int64_t step);
   /// @throws muster::Error(ErrorCode::system)
   void write_status(const RunStatus& status) {
     muster::write_status(status_path_, status);
@@ -35,6 +36,8 @@ class OutputFolder {
   void write_failure(const std::exception& error, RunStatus status) noexcept;
 
  private:
+  bool is_ended_after(std::int64_t step) const;
+
   std::filesystem::path path_, status_path_;
   bool own_status_path_;    ///< from --status
   bool has_begun_ = false;  ///< the status file is that of this run

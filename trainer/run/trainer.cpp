@@ -299,7 +299,7 @@ bool Trainer::rebuild(StateCopy& copy) {
   if (ranks_.is_spare()) return kept;
   if (kept) strategy().scatter_state(is_rank0() ? copy.tensors() : TrainingTensors{});
   share_algorithms(options_, parts_, world_, errors_);
-  errors_.run_on_rank0([&] { output_.take_over(); });
+  errors_.run_on_rank0([&] { output_.take_over(state().step); });
   if (!checkpointer_)
     checkpointer_ = std::make_unique<Checkpointer>(options_, state(), strategy(), world_, errors_);
   checkpointer_->continue_with(strategy(), world_);
