@@ -37,7 +37,7 @@ names_lost() {
   [[ $output != *Traceback* ]]
   grep -qE 'n1: tasks? .*: Exited with exit code 75' <<<"$output"
 }
-# The first process of a host speaks for the others there, so that from another host its end and a broken network look the same.
+# A host's first process holds the connection of all its ranks. Seen from another host, its end looks like a broken network.
 broken='ended or broke its connection without leaving the job \(.*\)'
 
 @test "JAX: processes on two hosts find each other and compute" {
