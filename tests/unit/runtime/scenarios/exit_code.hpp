@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdio>
 #include <exception>
+#include <iostream>
+#include <string>
 
 #include "muster/error.hpp"
 
@@ -10,13 +11,18 @@
 /// the one rank that is to report it.
 template <typename Run>
 int exit_code_of(const char* program, Run run) {
+  // One write per line, so that the lines of several ranks do not mix: fprintf of glibc 2.41 writes pieces of
+  // 128 bytes.
+  auto const line = [program](const std::exception& error) {
+    return program + std::string(": ") + error.what() + "\n";
+  };
   try {
     return run();
   } catch (const muster::Error& error) {
-    if (!error.reported_elsewhere()) std::fprintf(stderr, "%s: %s\n", program, error.what());
+    if (!error.reported_elsewhere()) std::cerr << line(error);
     return error.exit_code();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s: %s\n", program, error.what());
+    std::cerr << line(error);
     return 1;
   }
 }
