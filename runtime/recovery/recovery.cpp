@@ -48,23 +48,31 @@ void add_silent_host(RecoveryConfig& config, int unreachable) {
       config.silent.insert(rank);
 }
 
+// Joins `candidate` as the coordinator. Returns nothing when it has ended or cannot be reached, and at the
+// deadline.
+// @throws Error: the coordinator's
+std::optional<SurvivorPayloads> join_candidate(SurvivorNetwork& network, int candidate,
+                                               RecoveryConfig& config, const std::vector<std::uint8_t>& mine,
+                                               const Deadline& deadline) {
+  while (true) {
+    auto const [channel, state] = network.connect(candidate, deadline);
+    if (!channel && state == ProcessState::unknown) add_silent_host(config, candidate);
+    if (!channel) return std::nullopt;
+    auto payloads = join_coordinator(network, *channel, config, mine, deadline);
+    if (payloads || deadline.passed()) return payloads;
+    // The rank has ended, which the next connect() notices, or it was too slow.
+    network.run_until(Clock::now() + SurvivorNetwork::retry_pause, [] { return false; });
+  }
+}
+
 }  // namespace
 
 SurvivorPayloads run_recovery(SurvivorNetwork& network, RecoveryConfig config,
                               const std::vector<std::uint8_t>& mine, const Deadline& deadline) {
   for (int candidate = 0; candidate < config.rank && !deadline.passed(); ++candidate) {
     if (config.ended.contains(candidate) || config.silent.contains(candidate)) continue;
-    auto [channel, state] = network.connect(candidate, deadline);
-    // The connection breaks when the rank ends, and then there is no next one.
-    while (channel) {
-      if (auto payloads = join_coordinator(network, *channel, config, mine, deadline))
-        return std::move(*payloads);
-      if (deadline.passed()) break;
-      auto const next = network.connect(candidate, deadline);
-      channel = next.channel;
-      state = next.state;
-    }
-    if (state == ProcessState::unknown) add_silent_host(config, candidate);
+    if (auto payloads = join_candidate(network, candidate, config, mine, deadline))
+      return std::move(*payloads);
     log::debug("shrink: {} is not there", config.names[static_cast<std::size_t>(candidate)]);
   }
   return SurvivorCoordinator(network, std::move(config), mine).run(deadline);

@@ -24,7 +24,6 @@ constexpr int probe_connections = 4;
 constexpr milliseconds probe_interval{250};
 // A timer that is later than this was delayed by a busy machine.
 constexpr milliseconds max_delay{100};
-constexpr milliseconds retry_pause{50};
 constexpr milliseconds survivor_flush_timeout{5000};
 
 }  // namespace

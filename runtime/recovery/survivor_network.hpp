@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -16,6 +17,9 @@ class SurvivorNetwork {
  public:
   using OnConnect = std::function<void(int rank, std::shared_ptr<Channel> channel)>;
   using OnState = std::function<void(ProcessState state)>;
+
+  /// Before connecting again to a rank that dropped the connection.
+  static constexpr std::chrono::milliseconds retry_pause{50};
 
   /// `channel` is null when the process has ended or cannot be reached (unknown), and at the deadline.
   struct Connection {

@@ -42,11 +42,11 @@ class DroppingNetwork final : public SurvivorNetwork {
   void accept(OnConnect) override {}
   void watch(int, OnState on_state) override { on_state(ProcessState::unknown); }
   void unwatch(int) override {}
-  void run_until(Clock::time_point, const std::function<bool()>&) override {}
+  void run_until(Clock::time_point, const std::function<bool()>& done) override { pauses += done() ? 0 : 1; }
   void close() override {}
   void flush() override {}
 
-  int connections = 0;
+  int connections = 0, pauses = 0;
 
  private:
   struct Line final : Channel {
@@ -80,7 +80,7 @@ TEST_CASE("in a recovery, an unreachable host is tried once") {
   CHECK(network.watched.empty());
 }
 
-TEST_CASE("in a recovery, a rank whose connection was dropped connects again") {
+TEST_CASE("in a recovery, a rank whose connection was dropped pauses and connects again") {
   RecoveryConfig config;
   config.rank = 1;
   config.names = {"rank 0", "rank 1"};
@@ -88,4 +88,5 @@ TEST_CASE("in a recovery, a rank whose connection was dropped connects again") {
   DroppingNetwork network;
   CHECK(run_recovery(network, config, {}, Deadline(soon)) == SurvivorPayloads{{0, {10}}, {1, {11}}});
   CHECK(network.connections == 2);
+  CHECK(network.pauses == 1);
 }
