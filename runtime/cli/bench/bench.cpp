@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "bench/report.hpp"
 #include "bench/sizes.hpp"
 #include "control_plane/control_plane.hpp"
+#include "file/atomic_file.hpp"
 #include "job/job_internals.hpp"
 #include "muster/job.hpp"
 #include "muster/version.hpp"
@@ -78,13 +79,9 @@ void show_progress(std::size_t done, const std::vector<std::size_t>& sizes) {
   std::cerr.flush();
 }
 
-void write_svg(const std::string& file, const std::string& svg) {
-  std::ofstream out(file);
-  out << svg;
-  out.close();
-  if (!out)
-    throw Error(ErrorCode::system,
-                fmt::format("bench: {} cannot be written: {}", file, std::strerror(errno)));
+[[noreturn]] void throw_unwritable(const AtomicFile& file) {
+  throw Error(ErrorCode::system,
+              fmt::format("bench: {} cannot be written: {}", file.path(), std::strerror(file.error())));
 }
 
 int measure_all(Job& job, Options& options) {
@@ -99,6 +96,10 @@ int measure_all(Job& job, Options& options) {
                      muster::version,
                      job.roster().front().nccl_version};
   bool const is_reporter = job.rank() == 0;
+  std::optional<AtomicFile> drawing;
+  if (is_reporter && !options.svg.empty()) drawing.emplace(options.svg, options.svg + ".tmp");
+  if (drawing && drawing->error() != 0)
+    throw_unwritable(*drawing);  // before the measurements, which take minutes
   // A table is printed line by line while it is measured, also into a pipe.
   bool const table = is_reporter && options.format == "table";
   Meter meter(world, plan, options.sizes.back());
@@ -112,7 +113,8 @@ int measure_all(Job& job, Options& options) {
   if (is_reporter && !table) show_progress(options.sizes.size(), options.sizes);
   if (table) std::cout << table_foot(rows, plan.check);
   if (is_reporter && options.format == "json") std::cout << json_report(info, rows);
-  if (is_reporter && !options.svg.empty()) write_svg(options.svg, svg_report(info, rows));
+  if (drawing) drawing->write(svg_report(info, rows));
+  if (drawing && !drawing->commit()) throw_unwritable(*drawing);
   return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.wrong > 0; }) ? 1 : 0;
 }
 
