@@ -212,7 +212,7 @@ int run(const std::string& what, bool on_fakes) {
   if (what == "leaves" && last) _exit(0);
   if (what == "returns" && last) return 0;
   if (what == "trickles") std::this_thread::sleep_for(job.rank() * job.rank() * 1600ms);
-  if (what == "apart" && !last) job.barrier("epoch", 1s);
+  if (what == "apart" && !last) job.barrier("epoch", 3s);
   if (what == "unwinding") run_while_unwinding(job, world);
   if (what == "background" && !last) {
     std::vector<float> values(1000, 1.0f);
