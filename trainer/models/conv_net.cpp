@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/conv_net.hpp"
 
-#include <algorithm>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "muster/error.hpp"
 
@@ -193,8 +193,8 @@ template <typename Real>
 void ConvNet<Real>::statistics_ready(const Ready& ready) {
   const TensorTable& table = network_.table;
   if (slot_->statistics) {
-    std::copy_n(slot_->statistics, table.arena_size - table.trained_size,
-                tensors_.gradients().data() + table.trained_size);
+    compute_.copy(tensors_.gradients().data() + table.trained_size, slot_->statistics,
+                  (table.arena_size - table.trained_size) * sizeof(Sum));
   }
   for (std::size_t tensor = table.tensors.size(); tensor-- > 0;)
     if (!table.tensors[tensor].is_trained) ready(tensor);
@@ -215,9 +215,9 @@ void ConvNet<Real>::backward(int slot, const compute::Token* labels, Sum gradien
 template <typename Real>
 void ConvNet<Real>::keep_input_gradient() {
   const GradientPlan::LayerBuffers& use = memory_.plan().layers.front();
-  const Layer& layer = network_.layers.front();
-  if (use.d_out) std::copy_n(memory_.buffer(use.d_out), elements(layer), slot_->d_input[0]);
-  if (use.d_also) std::copy_n(memory_.buffer(use.d_also), elements(layer), slot_->d_input[1]);
+  const std::size_t bytes = elements(network_.layers.front()) * sizeof(Real);
+  if (use.d_out) compute_.copy(slot_->d_input[0], memory_.buffer(use.d_out), bytes);
+  if (use.d_also) compute_.copy(slot_->d_input[1], memory_.buffer(use.d_also), bytes);
 }
 
 template <typename Real>

@@ -28,7 +28,7 @@ class ConvNet {
   /// @throws Error(ErrorCode::usage) when the device has no operations on images.
   ConvNet(ImageNetwork network, int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0)
       : ConvNet(NetworkStage{std::move(network)}, {max_batch}, compute, extra) {}
-  /// A stage of a pipeline; unless it is the whole network, in host memory only.
+  /// A stage of a pipeline.
   ConvNet(NetworkStage stage, const ConvNetSizes& sizes, compute::Compute<Real>& compute,
           std::size_t extra = 0);
 

@@ -80,6 +80,5 @@ refused() {
 }
 refused 2 '11 blocks for 12 stages: give --stages and --virtual-stages that the blocks suffice for' --device cpu --pipeline-schedule interleaved-1f1b \
   --virtual-stages 6 --batch 8
-refused 1 'with an image model needs --device=cpu so far' --device cuda
 refused 1 '--pipeline-schedule=zb-h1 is for GPTs so far' --device cpu --pipeline-schedule zb-h1
 refused 1 '--sync-batch-norm true contradicts --strategy=pipeline' --device cpu --sync-batch-norm
