@@ -89,8 +89,6 @@ void check_pipeline(const Options& o) {
       " contradicts --strategy=pipeline, where each micro-batch has its own statistics: leave one "
       "of them out");
   const bool is_gpt = !models::is_image_network(o.model_name);
-  require(!is_pipeline || is_gpt || o.pipeline_schedule != "zb-h1",
-          "--pipeline-schedule=zb-h1 is for GPTs so far: give 1f1b for an image model");
   require(!is_pipeline || !is_gpt || o.stages * o.virtual_stages <= o.model.layers,
           fmt::format("--stages {}{} are more than the {} of the model", o.stages,
                       o.virtual_stages > 1 ? fmt::format(" of --virtual-stages {}", o.virtual_stages) : "",

@@ -8,7 +8,6 @@
 
 #include "models/conv_net.hpp"
 #include "models/model_memory.hpp"
-#include "muster/error.hpp"
 #include "training/input_layout.hpp"
 #include "training/network_sample.hpp"
 
@@ -17,7 +16,7 @@ namespace {
 
 models::ConvNetSizes sizes_of(const StageSettings& settings) {
   return {static_cast<int>(std::max(settings.max_samples, least_validation_batch)),
-          static_cast<int>(settings.max_samples), settings.slots};
+          static_cast<int>(settings.max_samples), settings.slots, settings.weight_slots};
 }
 
 std::size_t images_in(const models::ConvNetSizes& sizes, int slot) {
@@ -118,8 +117,12 @@ class NetworkStageModel final : public StageModel {
   void backward(int slot, float gradient_scale, const Model::Ready& ready) override {
     net_.backward(slot, at(slot).labels.data(), gradient_scale, ready);
   }
-  void backward_input(int, int, float, const Model::Ready&) override { refuse_halves(); }
-  void backward_weight(int, int, const Model::Ready&) override { refuse_halves(); }
+  void backward_input(int slot, int weight_slot, float gradient_scale, const Model::Ready&) override {
+    net_.backward_input(slot, weight_slot, at(slot).labels.data(), gradient_scale);
+  }
+  void backward_weight(int slot, int weight_slot, const Model::Ready& ready) override {
+    net_.backward_weight(slot, weight_slot, ready);
+  }
 
   void begin_validation(int rank, int ranks, bool fixed) override {
     held_out_ = share_held_out(workload_.held_out(), fixed ? max_batch() : 1, rank, ranks);
@@ -184,9 +187,6 @@ class NetworkStageModel final : public StageModel {
     std::vector<std::span<std::byte>> spans;
     for (Real* const part : parts) spans.push_back(exchanged(slot, part, size));
     return spans;
-  }
-  [[noreturn]] static void refuse_halves() {
-    throw Error(ErrorCode::usage, "a network on images computes its backward pass as a whole");
   }
 
   const NetworkWorkload& workload_;

@@ -163,10 +163,15 @@ void test_images(const Communicator& world, Options options) {
                       {{ScheduleKind::gpipe, 3, 1, 2},
                        {ScheduleKind::one_f_one_b, 2, 2, 2, true},
                        {ScheduleKind::one_f_one_b, 2, 2, 1},
-                       {ScheduleKind::interleaved_1f1b, 2, 1, 2, true}});
+                       {ScheduleKind::interleaved_1f1b, 2, 1, 2, true},
+                       {ScheduleKind::zero_bubble_h1, 2, 2, 2, true},
+                       {ScheduleKind::zero_bubble_h1, 3, 1, 1}});
   check_shapes<bfloat16>(world, *resnet,
-                         {{ScheduleKind::one_f_one_b, 3, 1, 2}, {ScheduleKind::interleaved_1f1b, 2, 1, 2}});
-  check_shapes<float>(world, *mobilenet, {{ScheduleKind::one_f_one_b, 3, 1, 2}});
+                         {{ScheduleKind::one_f_one_b, 3, 1, 2},
+                          {ScheduleKind::interleaved_1f1b, 2, 1, 2},
+                          {ScheduleKind::zero_bubble_h1, 4, 1, 2}});
+  check_shapes<float>(world, *mobilenet,
+                      {{ScheduleKind::one_f_one_b, 3, 1, 2}, {ScheduleKind::zero_bubble_h1, 4, 1, 1}});
 }
 
 void test_rounding(const Communicator& world, const Workload& workload) {
