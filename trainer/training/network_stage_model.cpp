@@ -124,6 +124,10 @@ class NetworkStageModel final : public StageModel {
     net_.backward_weight(slot, weight_slot, ready);
   }
 
+  void synchronize_batch_norm(const Model::AllReduce& all_reduce) override {
+    net_.synchronize_batch_norm(all_reduce);
+  }
+
   void begin_validation(int rank, int ranks, bool fixed) override {
     held_out_ = share_held_out(workload_.held_out(), fixed ? max_batch() : 1, rank, ranks);
   }

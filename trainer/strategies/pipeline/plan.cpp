@@ -45,8 +45,10 @@ std::vector<Share> divide_samples(const Settings& settings, const Replica::Setti
     return shares;
   }
   const Share all = share_of(batch, replica, replicas);
-  const int count = settings.micro_batches > 0 ? settings.micro_batches
-                                               : default_micro_batches(settings, ranks, all.count());
+  // Equally many in each pipeline: batch normalization over the pipelines needs that.
+  const std::uint64_t least = batch / static_cast<std::uint64_t>(replicas);
+  const int count =
+      settings.micro_batches > 0 ? settings.micro_batches : default_micro_batches(settings, ranks, least);
   for (int i = 0; i < count; ++i) {
     const Share part = share_of(all.count(), i, count);
     shares.push_back({all.begin + part.begin, all.begin + part.end});
