@@ -147,6 +147,8 @@ class UpdateCompute {
   virtual void accumulate(const Real* x, Real* sum, std::size_t count, bool first) = 0;
   /// Sets these bytes of memory() to 0.
   virtual void clear(void* memory, std::size_t bytes);
+  /// Copies so many bytes within memory(). A device is not waited for.
+  virtual void copy(void* to, const void* from, std::size_t bytes);
 
   /// Sum of squares in double; the same bits for any number of threads and any instruction set. On the host
   /// it is added block by block. Blocks end at multiples of norm_block in an arena, of which `x` is element

@@ -72,6 +72,11 @@ void UpdateCompute<Real>::clear(void* memory, std::size_t bytes) {
 }
 
 template <typename Real>
+void UpdateCompute<Real>::copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+template <typename Real>
 StepOutcome UpdateCompute<Real>::outcome() {
   return step_;
 }

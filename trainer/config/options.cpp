@@ -283,6 +283,8 @@ std::vector<std::string> setting_warnings(const Options& o, int ranks, std::uint
   if (o.strategy == "central-storage" && ranks == 1 && o.device != Device::cuda)
     warnings.emplace_back("--strategy=central-storage has no effect on 1 rank without a GPU");
   if (o.sync_batch_norm && ranks == 1) warnings.emplace_back("--sync-batch-norm has no effect on 1 rank");
+  if (o.sync_batch_norm && ranks > 1 && o.strategy == "pipeline" && (o.stages == 0 || o.stages == ranks))
+    warnings.emplace_back("--sync-batch-norm has no effect on 1 pipeline");
   const int chunks = (o.batch - 1) / o.chunk + 1;
   if (o.deterministic && chunks < ranks && o.strategy != "local-sgd") {
     warnings.push_back(

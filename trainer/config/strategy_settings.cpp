@@ -84,15 +84,7 @@ void check_pipeline(const Options& o) {
                      " has no effect with --deterministic, where a micro-batch is a --chunk: leave it out");
   refuse_ineffective(o, "micro-batch", o.micro_batch, unset.micro_batch, !is_pipeline,
                      " has no effect with --strategy=pipeline: give --micro-batches instead");
-  refuse_ineffective(
-      o, "sync-batch-norm", o.sync_batch_norm, false, !is_pipeline,
-      " contradicts --strategy=pipeline, where each micro-batch has its own statistics: leave one "
-      "of them out");
   const bool is_gpt = !models::is_image_network(o.model_name);
-  require(!is_pipeline || is_gpt || o.device != Device::cuda,
-          "--strategy=pipeline with an image model needs --device=cpu so far");
-  require(!is_pipeline || is_gpt || o.pipeline_schedule != "zb-h1",
-          "--pipeline-schedule=zb-h1 is for GPTs so far: give 1f1b for an image model");
   require(!is_pipeline || !is_gpt || o.stages * o.virtual_stages <= o.model.layers,
           fmt::format("--stages {}{} are more than the {} of the model", o.stages,
                       o.virtual_stages > 1 ? fmt::format(" of --virtual-stages {}", o.virtual_stages) : "",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/conv_net.hpp"
 
-#include <algorithm>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "muster/error.hpp"
 
@@ -64,7 +64,7 @@ std::vector<Real*> ConvNet<Real>::output_gradient() {
   std::vector<Real*> parts;
   const GradientPlan::LayerBuffers& use = memory_.plan().layers.back();
   for (const auto& part : {use.d_out, use.d_also})
-    if (part) parts.push_back(memory_.buffer(part));
+    if (part) parts.push_back(memory_.buffer(part, nullptr));
   return parts;
 }
 
@@ -193,8 +193,8 @@ template <typename Real>
 void ConvNet<Real>::statistics_ready(const Ready& ready) {
   const TensorTable& table = network_.table;
   if (slot_->statistics) {
-    std::copy_n(slot_->statistics, table.arena_size - table.trained_size,
-                tensors_.gradients().data() + table.trained_size);
+    compute_.copy(tensors_.gradients().data() + table.trained_size, slot_->statistics,
+                  (table.arena_size - table.trained_size) * sizeof(Sum));
   }
   for (std::size_t tensor = table.tensors.size(); tensor-- > 0;)
     if (!table.tensors[tensor].is_trained) ready(tensor);
@@ -203,36 +203,63 @@ void ConvNet<Real>::statistics_ready(const Ready& ready) {
 template <typename Real>
 void ConvNet<Real>::backward(int slot, const compute::Token* labels, Sum gradient_scale, const Ready& ready) {
   slot_ = &memory_.slot(slot);
-  if (stage_.is_last()) {
-    images_.compute_cross_entropy(slot_->outputs.back(), labels, batch(), network_.classes(), gradient_scale);
-  }
+  kept_ = nullptr;
+  backward_loss(labels, gradient_scale);
   statistics_ready(ready);
   for (std::size_t number = network_.layers.size() - 1; number > 0; --number) backward_layer(number, ready);
   keep_input_gradient();
+}
+
+template <typename Real>
+void ConvNet<Real>::backward_input(int slot, int weight_slot, const compute::Token* labels,
+                                   Sum gradient_scale) {
+  slot_ = &memory_.slot(slot);
+  kept_ = &memory_.weight_slot(weight_slot);
+  backward_loss(labels, gradient_scale);
+  for (std::size_t number = network_.layers.size() - 1; number > 0; --number)
+    backward_layer(number, [](std::size_t) {});
+  keep_input_gradient();
+}
+
+template <typename Real>
+void ConvNet<Real>::backward_weight(int slot, int weight_slot, const Ready& ready) {
+  slot_ = &memory_.slot(slot);
+  kept_ = &memory_.weight_slot(weight_slot);
+  statistics_ready(ready);
+  for (std::size_t number = network_.layers.size() - 1; number > 0; --number) {
+    const Layer& layer = network_.layers[number];
+    if (layer.is_product()) weight_gradient(number, ready);
+    if (layer.kind == LayerKind::batch_norm) take_norm_gradients(number, ready);
+  }
+}
+
+template <typename Real>
+void ConvNet<Real>::backward_loss(const compute::Token* labels, Sum gradient_scale) {
+  if (!stage_.is_last()) return;
+  images_.compute_cross_entropy(slot_->outputs.back(), labels, batch(), network_.classes(), gradient_scale);
 }
 
 // The next backward pass overwrites the gradient while this one may still be on its way.
 template <typename Real>
 void ConvNet<Real>::keep_input_gradient() {
   const GradientPlan::LayerBuffers& use = memory_.plan().layers.front();
-  const Layer& layer = network_.layers.front();
-  if (use.d_out) std::copy_n(memory_.buffer(use.d_out), elements(layer), slot_->d_input[0]);
-  if (use.d_also) std::copy_n(memory_.buffer(use.d_also), elements(layer), slot_->d_input[1]);
+  const std::size_t bytes = elements(network_.layers.front()) * sizeof(Real);
+  if (use.d_out) compute_.copy(slot_->d_input[0], memory_.buffer(use.d_out, kept_), bytes);
+  if (use.d_also) compute_.copy(slot_->d_input[1], memory_.buffer(use.d_also, kept_), bytes);
 }
 
 template <typename Real>
 void ConvNet<Real>::backward_layer(std::size_t number, const Ready& ready) {
   const Layer& layer = network_.layers[number];
+  if (layer.kind == LayerKind::batch_norm) return backward_norm(number, ready);
   const GradientPlan::LayerBuffers& use = memory_.plan().layers[number];
   const ImageSize& in = network_.layers[layer.input].out;
-  Real *d_out = use.d_out ? memory_.buffer(use.d_out) : slot_->outputs.back(),
-       *d_also = memory_.buffer(use.d_also), *d_input = memory_.buffer(use.d_input);
-  if (layer.kind == LayerKind::batch_norm) return backward_norm(number, d_out, d_also, d_input, ready);
-  if (d_also) images_.add(d_also, d_out, elements(layer));
+  Real *d_out = output_gradient_of(number), *d_input = memory_.buffer(use.d_input, kept_);
+  if (use.d_also) images_.add(memory_.buffer(use.d_also, kept_), d_out, elements(layer));
   switch (layer.kind) {
     case LayerKind::convolution:
     case LayerKind::linear:
-      backward_convolution(layer, d_out, d_input, ready);
+      backward_product(number, ready);
       break;
     case LayerKind::max_pool:
       images_.max_pool_backward(network_.pool(layer, batch()), slot_->places[number], d_out, d_input);
@@ -257,24 +284,51 @@ void ConvNet<Real>::backward_layer(std::size_t number, const Ready& ready) {
 }
 
 template <typename Real>
-void ConvNet<Real>::backward_convolution(const Layer& layer, const Real* d_out, Real* d_input,
-                                         const Ready& ready) {
-  const auto shape = network_.convolution(layer, batch());
-  const bool bias = layer.bias != Layer::no_tensor;
-  images_.convolve_backward_weight(shape, input(layer), d_out, tensors_.gradient(layer.weight),
-                                   bias ? tensors_.gradient(layer.bias) : nullptr);
-  if (bias) ready(layer.bias);
-  ready(layer.weight);
+void ConvNet<Real>::backward_product(std::size_t number, const Ready& ready) {
+  const Layer& layer = network_.layers[number];
+  if (!kept_) weight_gradient(number, ready);
+  Real* const d_input = memory_.buffer(memory_.plan().layers[number].d_input, kept_);
   if (d_input)
-    images_.convolve_backward_images(shape, d_out, tensors_.template weight<Real>(layer.weight), d_input);
+    images_.convolve_backward_images(network_.convolution(layer, batch()), output_gradient_of(number),
+                                     tensors_.template weight<Real>(layer.weight), d_input);
 }
 
 template <typename Real>
-void ConvNet<Real>::backward_norm(std::size_t number, Real* d_out, const Real* d_also, Real* d_input,
-                                  const Ready& ready) {
+void ConvNet<Real>::weight_gradient(std::size_t number, const Ready& ready) {
   const Layer& layer = network_.layers[number];
-  images_.normalize_backward(batch_norm(number), d_out, d_also, d_input, tensors_.gradient(layer.weight),
+  const bool bias = layer.bias != Layer::no_tensor;
+  images_.convolve_backward_weight(network_.convolution(layer, batch()), input(layer),
+                                   output_gradient_of(number), tensors_.gradient(layer.weight),
+                                   bias ? tensors_.gradient(layer.bias) : nullptr);
+  if (bias) ready(layer.bias);
+  ready(layer.weight);
+}
+
+template <typename Real>
+void ConvNet<Real>::backward_norm(std::size_t number, const Ready& ready) {
+  const Layer& layer = network_.layers[number];
+  const GradientPlan::LayerBuffers& use = memory_.plan().layers[number];
+  const auto norm = batch_norm(number);
+  Real *const d_out = output_gradient_of(number), *const d_input = memory_.buffer(use.d_input, kept_);
+  const Real* const d_also = memory_.buffer(use.d_also, kept_);
+  if (kept_) {
+    const auto& [gain, bias] = kept_->norms[number];
+    return images_.normalize_backward(norm, d_out, d_also, d_input, gain, bias);
+  }
+  images_.normalize_backward(norm, d_out, d_also, d_input, tensors_.gradient(layer.weight),
                              tensors_.gradient(layer.bias));
+  ready(layer.bias);
+  ready(layer.weight);
+}
+
+// The gradient of the input needs their sums, so the first half has computed them.
+template <typename Real>
+void ConvNet<Real>::take_norm_gradients(std::size_t number, const Ready& ready) {
+  const Layer& layer = network_.layers[number];
+  const auto& [gain, bias] = kept_->norms[number];
+  const std::size_t bytes = static_cast<std::size_t>(layer.out.channels) * sizeof(Sum);
+  compute_.copy(tensors_.gradient(layer.weight), gain, bytes);
+  compute_.copy(tensors_.gradient(layer.bias), bias, bytes);
   ready(layer.bias);
   ready(layer.weight);
 }

@@ -28,7 +28,7 @@ class ConvNet {
   /// @throws Error(ErrorCode::usage) when the device has no operations on images.
   ConvNet(ImageNetwork network, int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0)
       : ConvNet(NetworkStage{std::move(network)}, {max_batch}, compute, extra) {}
-  /// A stage of a pipeline; unless it is the whole network, in host memory only.
+  /// A stage of a pipeline.
   ConvNet(NetworkStage stage, const ConvNetSizes& sizes, compute::Compute<Real>& compute,
           std::size_t extra = 0);
 
@@ -80,6 +80,11 @@ class ConvNet {
   Result output_loss(int slot, const compute::Token* labels, int images);
   /// The gradients after forward(), as gradients() has them. Only the last stage reads the labels.
   void backward(int slot, const compute::Token* labels, Sum gradient_scale, const Ready& ready);
+  /// The two halves of backward(): the gradient of the input, and later the gradients of the weights. Both
+  /// need what `weight_slot`, below ConvNetSizes::weight_slots, keeps in between. A network with weight slots
+  /// computes its backward passes in halves only.
+  void backward_input(int slot, int weight_slot, const compute::Token* labels, Sum gradient_scale);
+  void backward_weight(int slot, int weight_slot, const Ready& ready);
 
  private:
   void begin(int slot, const Real* images, int batch, const Dropout& dropout);
@@ -91,10 +96,18 @@ class ConvNet {
   /// Where the forward pass writes the gradient of a running statistic.
   Sum* statistic(std::size_t tensor);
   void statistics_ready(const Ready& ready);
+  void backward_loss(const compute::Token* labels, Sum gradient_scale);
   void backward_layer(std::size_t number, const Ready& ready);
   void keep_input_gradient();
-  void backward_convolution(const Layer& layer, const Real* d_out, Real* d_input, const Ready& ready);
-  void backward_norm(std::size_t number, Real* d_out, const Real* d_also, Real* d_input, const Ready& ready);
+  void backward_product(std::size_t number, const Ready& ready);
+  void weight_gradient(std::size_t number, const Ready& ready);
+  void backward_norm(std::size_t number, const Ready& ready);
+  void take_norm_gradients(std::size_t number, const Ready& ready);
+  /// The gradient of a layer's output; the loss replaces the logits by theirs.
+  Real* output_gradient_of(std::size_t number) {
+    const auto& d_out = memory_.plan().layers[number].d_out;
+    return d_out ? memory_.buffer(d_out, kept_) : slot_->outputs.back();
+  }
   compute::BatchNorm<Real> batch_norm(std::size_t number);
   const Real* dropout_of(const Layer& layer) const {
     return layer.dropout < 0 || slot_->dropout.empty()
@@ -115,6 +128,8 @@ class ConvNet {
   compute::ImageCompute<Real>& images_;
   ConvNetActivations<Real> memory_;
   ConvNetSlot<Real>* slot_;  ///< that is computed
+  /// Of the half of a backward pass that is computed; null for a whole one.
+  const ConvNetWeightSlot<Real>* kept_ = nullptr;
   AllReduce all_reduce_;
 };
 

@@ -15,17 +15,20 @@ struct ConvNetActivations<Real>::Layouts {
 template <typename Real>
 ConvNetActivations<Real>::ConvNetActivations(const NetworkStage& stage, const ConvNetSizes& sizes,
                                              compute::Memory& memory)
-    : plan_(stage.network, !stage.is_first, stage.output_uses),
+    : plan_(stage.network, !stage.is_first, stage.output_uses, sizes.weight_slots > 0),
       slots_(static_cast<std::size_t>(sizes.slots)),
+      weight_slots_(static_cast<std::size_t>(sizes.weight_slots)),
       buffers_(plan_.buffers.size()) {
   Layouts layouts;
   for (ConvNetSlot<Real>& slot : slots_) {
-    const int images = &slot == slots_.data() ? sizes.max_batch : sizes.training_batch;
-    lay_out_slot(slot, stage, static_cast<std::size_t>(images), layouts);
+    const int most_images = &slot == slots_.data() ? sizes.max_batch : sizes.training_batch;
+    lay_out_slot(slot, stage, static_cast<std::size_t>(most_images), layouts);
     lay_out_results(slot, stage, sizes, layouts);
   }
+  const auto images = static_cast<std::size_t>(sizes.training_batch);
   for (std::size_t i = 0; i < buffers_.size(); ++i)
-    layouts.reals.reserve(&buffers_[i], static_cast<std::size_t>(sizes.training_batch) * plan_.buffers[i]);
+    if (!plan_.buffers[i].is_kept) layouts.reals.reserve(&buffers_[i], images * plan_.buffers[i].elements);
+  for (ConvNetWeightSlot<Real>& kept : weight_slots_) lay_out_weight_slot(kept, stage, images, layouts);
   reals_ = layouts.reals.allocate(memory);
   sums_ = layouts.sums.allocate(memory);
   places_ = layouts.places.allocate(memory);
@@ -58,6 +61,21 @@ void ConvNetActivations<Real>::lay_out_results(ConvNetSlot<Real>& slot, const Ne
   if (plan_.layers.front().d_also) layouts.reals.reserve(&slot.d_input[1], input);
   const TensorTable& table = stage.network.table;
   if (sizes.slots > 1) layouts.sums.reserve(&slot.statistics, table.arena_size - table.trained_size);
+}
+
+template <typename Real>
+void ConvNetActivations<Real>::lay_out_weight_slot(ConvNetWeightSlot<Real>& kept, const NetworkStage& stage,
+                                                   std::size_t images, Layouts& layouts) {
+  const std::vector<Layer>& layers = stage.network.layers;
+  kept.buffers.resize(plan_.buffers.size());
+  kept.norms.resize(layers.size());
+  for (std::size_t i = 0; i < kept.buffers.size(); ++i)
+    if (plan_.buffers[i].is_kept) layouts.reals.reserve(&kept.buffers[i], images * plan_.buffers[i].elements);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].kind != LayerKind::batch_norm) continue;
+    for (Sum** const each : {&kept.norms[i].gain, &kept.norms[i].bias})
+      layouts.sums.reserve(each, static_cast<std::size_t>(layers[i].out.channels));
+  }
 }
 
 template class ConvNetActivations<float>;

@@ -19,6 +19,7 @@ struct ConvNetSizes {
   int max_batch = 1;               ///< images in slot 0
   int training_batch = max_batch;  ///< images in another slot, and of a backward pass
   int slots = 1;                   ///< micro-batches whose activations are kept at a time
+  int weight_slots = 0;            ///< micro-batches between the two halves of their backward pass at a time
 };
 
 /// What one micro-batch keeps from its forward to its backward pass; of each layer, by its number.
@@ -36,6 +37,17 @@ struct ConvNetSlot {
   int batch = 0;                     ///< images
 };
 
+/// What one micro-batch keeps between the two halves of its backward pass.
+template <typename Real>
+struct ConvNetWeightSlot {
+  using Sum = compute::Accurate<Real>;
+  struct NormGradients {
+    Sum *gain = nullptr, *bias = nullptr;
+  };
+  std::vector<Real*> buffers;        ///< by number, those that GradientPlan keeps
+  std::vector<NormGradients> norms;  ///< of batch normalizations, by layer
+};
+
 /// The activations of a network or of one stage, and their gradients.
 template <typename Real>
 class ConvNetActivations {
@@ -47,7 +59,12 @@ class ConvNetActivations {
     return reals_.size() * sizeof(Real) + sums_.size() * sizeof(Sum) + places_.size();
   }
   ConvNetSlot<Real>& slot(int number) { return slots_[static_cast<std::size_t>(number)]; }
-  Real* buffer(const std::optional<std::size_t>& number) { return number ? buffers_[*number] : nullptr; }
+  ConvNetWeightSlot<Real>& weight_slot(int number) { return weight_slots_[static_cast<std::size_t>(number)]; }
+  /// `kept`: of the micro-batch, where the backward pass is in halves.
+  Real* buffer(const std::optional<std::size_t>& number, const ConvNetWeightSlot<Real>* kept) {
+    if (!number) return nullptr;
+    return plan_.buffers[*number].is_kept ? kept->buffers[*number] : buffers_[*number];
+  }
   const GradientPlan& plan() const noexcept { return plan_; }
 
  private:
@@ -56,10 +73,13 @@ class ConvNetActivations {
   /// What a stage sends, or keeps because several slots cannot share it.
   void lay_out_results(ConvNetSlot<Real>& slot, const NetworkStage& stage, const ConvNetSizes& sizes,
                        Layouts& layouts);
+  void lay_out_weight_slot(ConvNetWeightSlot<Real>& kept, const NetworkStage& stage, std::size_t images,
+                           Layouts& layouts);
 
   GradientPlan plan_;
   std::vector<ConvNetSlot<Real>> slots_;
-  std::vector<Real*> buffers_;  ///< of the plan
+  std::vector<ConvNetWeightSlot<Real>> weight_slots_;
+  std::vector<Real*> buffers_;  ///< of the plan, those that all micro-batches share
   compute::Arena<Real> reals_;
   compute::Arena<Sum> sums_;
   compute::Arena<std::uint8_t> places_;

@@ -43,6 +43,9 @@ struct Layer {
   ImageSize out{};
   /// Numbers in the table of tensors. For batch_norm `weight` is the gain.
   std::size_t weight = no_tensor, bias = no_tensor, mean = no_tensor, variance = no_tensor;
+
+  /// Its weights multiply its input.
+  bool is_product() const { return kind == LayerKind::convolution || kind == LayerKind::linear; }
 };
 
 /// A network that classifies images: layers in the order of the forward pass, the first of kind `images`, the

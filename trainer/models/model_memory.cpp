@@ -112,7 +112,8 @@ MemorySegments conv_net_memory(const NetworkStage& stage, const ConvNetSizes& si
   const Blocks reals(real_bytes), sums(accurate_bytes(real_bytes));
   const std::vector<Layer>& layers = stage.network.layers;
   const TensorTable& table = stage.network.table;
-  const GradientPlan plan(stage.network, !stage.is_first, stage.output_uses);
+  const auto weight_slots = static_cast<std::uint64_t>(sizes.weight_slots);
+  const GradientPlan plan(stage.network, !stage.is_first, stage.output_uses, weight_slots > 0);
   const auto training_batch = static_cast<std::uint64_t>(sizes.training_batch);
   std::uint64_t kept = 0, gradients = 0;
   for (int slot = 0; slot < sizes.slots; ++slot) {
@@ -128,7 +129,12 @@ MemorySegments conv_net_memory(const NetworkStage& stage, const ConvNetSizes& si
     for (const auto& part : {plan.layers.front().d_out, plan.layers.front().d_also})
       if (part) gradients += reals(training_batch * layers.front().out.elements());
   }
-  for (const std::size_t elements : plan.buffers) gradients += reals(training_batch * elements);
+  for (const GradientPlan::Buffer& buffer : plan.buffers)
+    gradients += reals(training_batch * buffer.elements, buffer.is_kept ? weight_slots : 1);
+  for (const Layer& layer : layers) {
+    if (layer.kind == LayerKind::batch_norm)
+      gradients += sums(static_cast<std::uint64_t>(layer.out.channels), 2 * weight_slots);
+  }
   MemorySegments segments;
   add_tensors(segments, table, real_bytes, extra);
   add_activations(segments, "layer outputs", kept);

@@ -53,7 +53,7 @@ std::vector<std::size_t> block_ends(const ImageNetwork& network) {
   for (std::size_t number = network.layers.size() - 1; number > 1; --number) {
     const Layer& layer = network.layers[number];
     earliest = std::min({earliest, layer.input, layer.addend.value_or(layer.input)});
-    const bool begins = layer.kind == LayerKind::convolution || layer.kind == LayerKind::linear;
+    const bool begins = layer.is_product() && !network.layers[number - 1].is_product();
     if (begins && earliest == number - 1) ends.push_back(number - 1);
   }
   std::reverse(ends.begin(), ends.end());

@@ -23,8 +23,8 @@ struct NetworkStage {
   bool is_last() const { return output_uses == 0; }
 };
 
-/// The last layer of each block. A block ends before a convolution or linear layer if no later layer takes
-/// the output of an earlier one: so a residual block is never cut.
+/// The last layer of each block. A block ends before a convolution or linear layer, and not behind one, if no
+/// later layer takes the output of an earlier one: so a residual block is never cut.
 std::vector<std::size_t> block_ends(const ImageNetwork& network);
 
 /// `ends`: the network's block_ends().

@@ -10,7 +10,7 @@
 
 namespace muster {
 
-/// One stage of a network on images, in host memory. The first stage and the last one both read the images:
+/// One stage of a network on images. The first stage and the last one both read the images:
 /// which of them can be used decides about the labels, too. The workload outlives the model.
 std::unique_ptr<StageModel> build_network_stage(const NetworkWorkload& workload,
                                                 compute::Compute<float>& compute,

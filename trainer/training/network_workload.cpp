@@ -12,6 +12,7 @@
 #include "models/conv_net.hpp"
 #include "models/model_memory.hpp"
 #include "models/named_network.hpp"
+#include "training/input_layout.hpp"
 #include "training/network_sample.hpp"
 #include "training/network_stage_model.hpp"
 
@@ -28,14 +29,10 @@ class NetworkModel final : public Model {
              extra),
         images_(*compute.images()),
         loader_(workload.make_loader<Real>(compute.threads())),
-        labels_(static_cast<std::size_t>(net_.max_batch())) {
-    const auto max_batch = static_cast<std::size_t>(net_.max_batch());
-    for (const int channels : workload.network().dropout) {
-      dropout_.push_back(pixels_);
-      pixels_ += compute::aligned_count<Real>(max_batch * static_cast<std::size_t>(channels));
-    }
-    inputs_.resize(pixels_ + max_batch * workload.network().images().elements());
-  }
+        layout_(workload.network().dropout, workload.network().images().elements(),
+                static_cast<std::size_t>(net_.max_batch()), sizeof(Real)),
+        inputs_(layout_.size),
+        labels_(static_cast<std::size_t>(net_.max_batch())) {}
 
   models::ModelTensors<float>& tensors() noexcept override { return net_.tensors(); }
   std::size_t bytes() const noexcept override {
@@ -50,10 +47,10 @@ class NetworkModel final : public Model {
     const std::uint64_t seed = workload_.settings().seed;
     loader_->load(first, count, pixels(), labels_.data());
     for (std::uint64_t i = 0; i < count; ++i) {
-      for (std::size_t layer = 0; layer < dropout_.size(); ++layer) {
+      for (std::size_t layer = 0; layer < layout_.factors.size(); ++layer) {
         const int channels = workload_.network().dropout[layer];
         draw_dropout(seed, layer, first + i, channels,
-                     &inputs_[dropout_[layer] + i * static_cast<std::uint64_t>(channels)]);
+                     &inputs_[layout_.factors[layer] + i * static_cast<std::uint64_t>(channels)]);
       }
     }
   }
@@ -61,8 +58,8 @@ class NetworkModel final : public Model {
   void gradients(float gradient_scale, const Ready& ready) override {
     const Real* const inputs = send_inputs(count_);
     typename models::ConvNet<Real>::Dropout dropout;
-    for (const std::size_t factors : dropout_) dropout.push_back(inputs + factors);
-    net_.gradients(inputs + pixels_, labels_.data(), static_cast<int>(count_), dropout, gradient_scale,
+    for (const std::size_t factors : layout_.factors) dropout.push_back(inputs + factors);
+    net_.gradients(inputs + layout_.pixels, labels_.data(), static_cast<int>(count_), dropout, gradient_scale,
                    ready);
   }
 
@@ -79,7 +76,8 @@ class NetworkModel final : public Model {
       const std::uint64_t loaded = loader_->load_held_out(at, batch, pixels(), labels_.data());
       at += batch;
       if (loaded == 0) continue;
-      const auto result = net_.loss(send_inputs(loaded) + pixels_, labels_.data(), static_cast<int>(loaded));
+      const auto result =
+          net_.loss(send_inputs(loaded) + layout_.pixels, labels_.data(), static_cast<int>(loaded));
       found.loss.sum += round_for_exact_sum(result.loss);
       found.accuracy.sum += static_cast<double>(result.right);
       found.loss.weight += static_cast<double>(loaded);
@@ -89,10 +87,10 @@ class NetworkModel final : public Model {
   }
 
  private:
-  Real* pixels() { return inputs_.data() + pixels_; }
+  Real* pixels() { return inputs_.data() + layout_.pixels; }
   /// The factors and the pixels of so many images on the device.
   const Real* send_inputs(std::uint64_t images) {
-    return images_.send(inputs_.data(), pixels_ + images * workload_.network().images().elements(),
+    return images_.send(inputs_.data(), layout_.pixels + images * workload_.network().images().elements(),
                         inputs_.size());
   }
 
@@ -101,9 +99,7 @@ class NetworkModel final : public Model {
   models::ConvNet<Real> net_;
   compute::ImageCompute<Real>& images_;
   std::unique_ptr<ImageLoader<Real>> loader_;
-  /// Places in inputs_ of the factors of each dropout of the network, and of the pixels behind them.
-  std::vector<std::size_t> dropout_;
-  std::size_t pixels_ = 0;
+  InputLayout layout_;
   std::vector<Real> inputs_;
   std::vector<compute::Token> labels_;
 };
@@ -155,11 +151,8 @@ MemorySegments NetworkWorkload::memory(std::uint64_t max_samples, std::size_t ex
                                        std::size_t real_bytes) const {
   const std::uint64_t max_batch = std::max(max_samples, least_validation_batch);
   MemorySegments segments = models::conv_net_memory(network_, max_batch, real_bytes, extra);
-  constexpr std::uint64_t line = compute::arena_alignment;
-  std::uint64_t bytes = max_batch * (network_.images().elements() * real_bytes + sizeof(compute::Token));
-  for (const int channels : network_.dropout)
-    bytes += (max_batch * static_cast<std::uint64_t>(channels) * real_bytes + line - 1) / line * line;
-  segments.push_back({"samples", bytes});
+  const InputLayout inputs(network_.dropout, network_.images().elements(), max_batch, real_bytes);
+  segments.push_back({"samples", inputs.size * real_bytes + max_batch * sizeof(compute::Token)});
   return segments;
 }
 

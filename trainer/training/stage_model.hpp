@@ -71,6 +71,9 @@ class StageModel {
   virtual void backward_input(int slot, int weight_slot, float gradient_scale, const Model::Ready& ready) = 0;
   virtual void backward_weight(int slot, int weight_slot, const Model::Ready& ready) = 0;
 
+  /// As Model's, over the replicas of the stage. Their forward and backward passes are in one order.
+  virtual void synchronize_batch_norm(const Model::AllReduce& /*all_reduce*/) {}
+
   /// Chooses the share of the held-out predictions that Model::validate_share() validates.
   virtual void begin_validation(int rank, int ranks, bool fixed) = 0;
   /// Puts the share's next batch into the slot, without its samples. False: there is none.

@@ -40,7 +40,6 @@ class TokenWorkload final : public Workload {
 
   int layers() const noexcept override { return config_.layers; }
   std::vector<int> layer_kinds() const override;
-  bool has_stages_on_device() const noexcept override { return true; }
   StageTable stage_table(const models::LayerRange& layers) const override;
   double stage_flops(const models::LayerRange& layers) const override {
     return models::gpt_flops_per_token(config_, layers) * config_.context;

@@ -56,8 +56,6 @@ class Workload {
   /// The kind of each of them: layers of one kind have equal costs. Kinds are numbered from 0 on; the first
   /// layer and the last one are of kinds of their own.
   virtual std::vector<int> layer_kinds() const = 0;
-  /// Whether stages can compute on a GPU.
-  virtual bool has_stages_on_device() const noexcept { return false; }
   virtual StageTable stage_table(const models::LayerRange& layers) const = 0;
   /// Floating-point operations to train the stage on one sample.
   virtual double stage_flops(const models::LayerRange& layers) const = 0;

@@ -107,6 +107,7 @@ class CudaCompute final : public Compute<bfloat16> {
   double sum_of_squares(const float* x, std::size_t count, std::size_t position) override;
   void write_square_sum(const float* x, std::size_t count, std::size_t position, double* sum) override;
   void clear(void* memory, std::size_t bytes) override { gpu_.clear(memory, bytes); }
+  void copy(void* to, const void* from, std::size_t bytes) override { gpu_.copy(to, from, bytes); }
   void sgd(const SgdStep& step, float* parameter, const float* gradient, float* momentum, bfloat16* rounded,
            std::size_t count) override;
   void adamw(const AdamwStep& step, float* parameter, const float* gradient, float* moment1, float* moment2,

@@ -122,6 +122,13 @@ void Gpu::clear(void* memory, std::size_t bytes) {
                   "clearing memory");
 }
 
+void Gpu::copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  driver_.require(driver_.memcpy_on_device(reinterpret_cast<CUdeviceptr>(to),
+                                           reinterpret_cast<CUdeviceptr>(from), bytes, stream_),
+                  "a copy within its memory");
+}
+
 void Gpu::upload(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   driver_.require(driver_.memcpy_to_device(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream_),

@@ -55,6 +55,8 @@ class Gpu final : public Memory {
   std::size_t free_bytes() const;
 
   void clear(void* memory, std::size_t bytes);
+  /// Between blocks of its own memory.
+  void copy(void* to, const void* from, std::size_t bytes);
   /// `from` is pinned memory; it must not change until the stream has done the copy.
   void upload(void* to, const void* from, std::size_t bytes);
   /// `to` is pinned memory; it holds the data once the stream has done the copy.

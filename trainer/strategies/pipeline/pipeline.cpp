@@ -38,12 +38,24 @@ Pipeline::Pipeline(const pipeline::Settings& settings, const Replica::Settings& 
     models[number] = &stages_.back()->model();
   }
   runner_.emplace(plan_, std::move(models), links_, compute.stream() == nullptr);
+  synchronize_batch_norm();
 }
 
 template Pipeline::Pipeline(const pipeline::Settings&, const Replica::Settings&, const Workload&,
                             compute::Compute<float>&, const Communicator&, const Communicator&);
 template Pipeline::Pipeline(const pipeline::Settings&, const Replica::Settings&, const Workload&,
                             compute::Compute<bfloat16>&, const Communicator&, const Communicator&);
+
+// The replicas of a place run equally many micro-batches in the same order, so their all-reduces match, and
+// each of these waits for no later operation of a schedule.
+void Pipeline::synchronize_batch_norm() {
+  if (!training_.sync_batch_norm || plan_.replicas == 1) return;
+  batch_norm_replicas_ = host_.split(plan_.rank, plan_.replica);
+  for (const auto& of : stages_) {
+    of->model().synchronize_batch_norm(
+        [this](std::span<double> values) { batch_norm_replicas_->all_reduce(values, Reduction::sum); });
+  }
+}
 
 pipeline::Stage& Pipeline::stage(int number) {
   return *stages_[static_cast<std::size_t>(number / plan_.shape.ranks)];

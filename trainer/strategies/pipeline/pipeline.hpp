@@ -69,6 +69,7 @@ class Pipeline : public Strategy {
   const pipeline::Plan& plan() const noexcept { return plan_; }
 
  private:
+  void synchronize_batch_norm();
   Share samples_of(int micro_batch) const;
   void prefetch();
   void load(int stage, int micro_batch, int slot);
@@ -104,6 +105,7 @@ class Pipeline : public Strategy {
   Communicator host_;
   Communicator pipeline_;  ///< the ranks of this pipeline, by their place in it, on host memory
   Communicator tensors_;   ///< the same on the compute's memory
+  std::optional<Communicator> batch_norm_replicas_;  ///< of this rank's place, on host memory
   compute::UpdateCompute<float>& compute_;
   std::vector<StageTable> tables_;  ///< of all stages
   pipeline::StageLinks links_;

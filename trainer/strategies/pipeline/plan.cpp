@@ -45,8 +45,10 @@ std::vector<Share> divide_samples(const Settings& settings, const Replica::Setti
     return shares;
   }
   const Share all = share_of(batch, replica, replicas);
-  const int count = settings.micro_batches > 0 ? settings.micro_batches
-                                               : default_micro_batches(settings, ranks, all.count());
+  // Equally many in each pipeline: batch normalization over the pipelines needs that.
+  const std::uint64_t least = batch / static_cast<std::uint64_t>(replicas);
+  const int count =
+      settings.micro_batches > 0 ? settings.micro_batches : default_micro_batches(settings, ranks, least);
   for (int i = 0; i < count; ++i) {
     const Share part = share_of(all.count(), i, count);
     shares.push_back({all.begin + part.begin, all.begin + part.end});
@@ -151,8 +153,6 @@ void check_plan(const Settings& settings, const Replica::Settings& training, con
                        plural(workload.layers(), workload.layer_name()), plural(stages, "stage"),
                        settings.virtual_stages > 1 ? " and --virtual-stages" : "", workload.layer_name()));
   }
-  if (training.on_device && !workload.has_stages_on_device())
-    refuse("an image model needs --device=cpu so far");
   if (settings.schedule == ScheduleKind::zero_bubble_h1 && training.on_device)
     refuse("zb-h1 is for CPUs so far: give --pipeline-schedule=1f1b on GPUs");
   const int replicas = ranks / length;

@@ -59,16 +59,17 @@ struct MicroBatch {
   std::vector<std::vector<Real>> dropped;
 };
 
-/// DividedNetwork that begin with these blocks, with two micro-batches in flight on one device.
+/// Stages that begin with these blocks, with two micro-batches in flight on one device.
 template <typename Real>
 struct DividedNetwork {
-  DividedNetwork(const ImageNetwork& network, const std::vector<int>& begins,
+  /// `in_halves`: the backward passes are computed in halves, all second ones behind all first ones.
+  DividedNetwork(const ImageNetwork& network, const std::vector<int>& begins, bool in_halves,
                  compute::Compute<Real>& compute) {
     const std::vector<std::size_t> ends = block_ends(network);
     for (std::size_t i = 0; i < begins.size(); ++i) {
       const int end = i + 1 < begins.size() ? begins[i + 1] : static_cast<int>(ends.size());
       const NetworkStage& part = parts.emplace_back(take_blocks(network, ends, {begins[i], end}));
-      const ConvNetSizes sizes{images_each + 2, images_each, micro_batches};
+      const ConvNetSizes sizes{images_each + 2, images_each, micro_batches, in_halves ? micro_batches : 0};
       nets.push_back(std::make_unique<ConvNet<Real>>(part, sizes, compute, 3));
       CHECK(nets.back()->bytes() == total_bytes(conv_net_memory(part, sizes, sizeof(Real), 3)));
       nets.back()->tensors().initialize(7);
@@ -91,18 +92,40 @@ struct DividedNetwork {
   NetworkGradients<Real> backward(int slot, const MicroBatch<Real>& samples) {
     NetworkGradients<Real> all;
     for (std::size_t i = nets.size(); i-- > 0;) {
-      if (i + 1 < nets.size()) {
-        const auto from = nets[i + 1]->input_gradient(slot), to = nets[i]->output_gradient();
-        REQUIRE(from.size() == to.size());
-        for (std::size_t part = 0; part < to.size(); ++part)
-          std::copy_n(from[part], exchanged(i + 1), to[part]);
-      }
-      std::vector<int> ready(nets[i]->tensors().table().tensors.size());
-      nets[i]->backward(slot, samples.labels.data(), 0.25f, [&](std::size_t t) { ++ready[t]; });
-      CHECK(std::all_of(ready.begin(), ready.end(), [](int times) { return times == 1; }));
-      all.merge(network_gradients<Real>(nets[i]->tensors()));
+      receive_gradient(i, slot);
+      all.merge(gradients(
+          i, [&](const auto& ready) { nets[i]->backward(slot, samples.labels.data(), 0.25f, ready); }));
     }
     return all;
+  }
+  void backward_input(int slot, const MicroBatch<Real>& samples) {
+    for (std::size_t i = nets.size(); i-- > 0;) {
+      receive_gradient(i, slot);
+      nets[i]->backward_input(slot, slot, samples.labels.data(), 0.25f);
+    }
+  }
+  NetworkGradients<Real> backward_weight(int slot) {
+    NetworkGradients<Real> all;
+    for (std::size_t i = 0; i < nets.size(); ++i)
+      all.merge(gradients(i, [&](const auto& ready) { nets[i]->backward_weight(slot, slot, ready); }));
+    return all;
+  }
+
+  /// From the stage behind.
+  void receive_gradient(std::size_t stage, int slot) {
+    if (stage + 1 == nets.size()) return;
+    const auto from = nets[stage + 1]->input_gradient(slot), to = nets[stage]->output_gradient();
+    REQUIRE(from.size() == to.size());
+    for (std::size_t part = 0; part < to.size(); ++part)
+      std::copy_n(from[part], exchanged(stage + 1), to[part]);
+  }
+  /// A stage's gradients after `compute`, which makes each ready once.
+  template <typename F>
+  NetworkGradients<Real> gradients(std::size_t stage, const F& compute) {
+    std::vector<int> ready(nets[stage]->tensors().table().tensors.size());
+    compute([&](std::size_t t) { ++ready[t]; });
+    CHECK(std::all_of(ready.begin(), ready.end(), [](int times) { return times == 1; }));
+    return network_gradients<Real>(nets[stage]->tensors());
   }
 
   /// Elements between a stage and the one before.
@@ -115,18 +138,23 @@ struct DividedNetwork {
 };
 
 template <typename Real>
-void check_divided(const ImageNetwork& network, const std::vector<int>& begins) {
+void check_divided(const ImageNetwork& network, const std::vector<int>& begins, bool in_halves) {
   auto compute = test_compute<Real>();
   ConvNet<Real> whole(network, images_each, compute);
   whole.tensors().initialize(7);
   whole.tensors().round_parameters(compute);
-  DividedNetwork<Real> divided(network, begins, compute);
+  DividedNetwork<Real> divided(network, begins, in_halves, compute);
   const MicroBatch<Real> samples[] = {{network, 1}, {network, 2}};
+  double losses[micro_batches] = {};
   for (int slot = 0; slot < micro_batches; ++slot) divided.forward(slot, samples[slot], true);
+  for (int slot = 0; in_halves && slot < micro_batches; ++slot) {
+    divided.backward_input(slot, samples[slot]);
+    losses[slot] = compute.loss();
+  }
   for (int slot = 0; slot < micro_batches; ++slot) {
     const MicroBatch<Real>& of = samples[slot];
-    const auto found = divided.backward(slot, of);
-    const double loss = compute.loss();
+    const auto found = in_halves ? divided.backward_weight(slot) : divided.backward(slot, of);
+    const double loss = in_halves ? losses[slot] : compute.loss();
     const auto dropout = of.dropout(0, network.dropout.size());
     CHECK(whole.loss_and_gradients(of.images.data(), of.labels.data(), images_each, dropout, 0.25f).loss ==
           loss);
@@ -143,12 +171,17 @@ void check_divided(const ImageNetwork& network, const std::vector<int>& begins) 
 
 TEMPLATE_TEST_CASE("stages of a network have the bits of the whole one", "[networks][pipeline]", float,
                    bfloat16) {
-  check_divided<TestType>(resnet_cifar(2, 10, {8, 8, 3}), {0});
-  check_divided<TestType>(resnet_cifar(2, 10, {8, 8, 3}), {0, 3});  // before a block that keeps the size
-  check_divided<TestType>(resnet_cifar(2, 10, {8, 8, 3}), {0, 1, 4, 5});    // and one that halves it
-  check_divided<TestType>(resnet50(3, {32, 32, 3}), {0, 1, 2, 6, 17});      // behind pooling; a projection
-  check_divided<TestType>(mobilenet_v1(0.25, 7, {32, 32, 3}), {0, 1, 14});  // without skip connections
-  check_divided<TestType>(mnist_cnn(), {0, 1, 2, 3});                       // dropout in two stages
+  for (const bool in_halves : {false, true}) {
+    const auto check = [in_halves](const ImageNetwork& network, const std::vector<int>& begins) {
+      check_divided<TestType>(network, begins, in_halves);
+    };
+    check(resnet_cifar(2, 10, {8, 8, 3}), {0});
+    check(resnet_cifar(2, 10, {8, 8, 3}), {0, 3});          // before a block that keeps the size
+    check(resnet_cifar(2, 10, {8, 8, 3}), {0, 1, 4, 5});    // and one that halves it
+    check(resnet50(3, {32, 32, 3}), {0, 1, 2, 6, 17});      // behind pooling; a projection
+    check(mobilenet_v1(0.25, 7, {32, 32, 3}), {0, 1, 14});  // without skip connections
+    check(mnist_cnn(), {0, 1, 2, 3});                       // dropout in two stages
+  }
 }
 
 TEST_CASE("a network is cut behind whole blocks only", "[networks][pipeline]") {

@@ -55,6 +55,8 @@ same whole from-interleaved
 run 1 --model mnist-cnn --data "$folder/digits" --image-size 0 --deterministic --chunk 2 --output "$folder/digits-1"
 pipeline 2 --model mnist-cnn --data "$folder/digits" --image-size 0 --output "$folder/digits-2"
 same digits-1 digits-2
+pipeline 2 --model mnist-cnn --data "$folder/digits" --image-size 0 --pipeline-schedule zb-h1 --output "$folder/digits-halves"
+same digits-1 digits-halves
 
 # Other networks, and pictures of which some cannot be used: the last stage has to know the labels of those that replace them.
 for model in mobilenet-v1 resnet50; do
@@ -66,6 +68,12 @@ for model in mobilenet-v1 resnet50; do
   same "$model" "$model-2"
   right | cmp - "$folder/right" || fail "two stages of $model count other right images"
 done
+
+# Statistics over two pipelines, whose shares of a batch are unequal, and a warning where there is one pipeline.
+run 4 --strategy pipeline --stages 2 --batch 9 --pipeline-schedule zb-h1 --sync-batch-norm --output "$folder/together"
+right > "$folder/right"
+run 2 --strategy pipeline --sync-batch-norm --output "$folder/one"
+grep -q 'sync-batch-norm has no effect on 1 pipeline' "$folder/err" "$folder/log" || fail "no warning about one pipeline"
 
 # refused RANKS TEXT OPTIONS…: one line, and exit code 64.
 refused() {
@@ -80,6 +88,4 @@ refused() {
 }
 refused 2 '11 blocks for 12 stages: give --stages and --virtual-stages that the blocks suffice for' --device cpu --pipeline-schedule interleaved-1f1b \
   --virtual-stages 6 --batch 8
-refused 1 'with an image model needs --device=cpu so far' --device cuda
-refused 1 '--pipeline-schedule=zb-h1 is for GPTs so far' --device cpu --pipeline-schedule zb-h1
-refused 1 '--sync-batch-norm true contradicts --strategy=pipeline' --device cpu --sync-batch-norm
+refused 4 '--sync-batch-norm true contradicts --deterministic' --device cpu --stages 2 --sync-batch-norm --deterministic --chunk 2

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# pipeline_on_gpu.sh MUSTER-TRAIN: pipelines of several ranks on the fakes of CUDA, NCCL and cuBLASLt that the environment names,
-# whose work is done as late as possible or in a random order. All end with the bytes and validation losses of one rank.
+# pipeline_on_gpu.sh MUSTER-TRAIN: pipelines of several ranks on the fakes of CUDA, NCCL, cuBLASLt and cuDNN that the environment names,
+# whose work is done as late as possible or in a random order. All end with the bytes and validation losses of one rank: of a GPT and of
+# networks on images.
 set -euo pipefail
 train=$1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -9,26 +10,28 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/text_and_failures.sh"
 write_text 25
 
+model=(--data="$folder/text" --layers=4 --heads=1 --width=64 --context=8 --batch=4 --chunk=1 --validation-fraction=0.1)
 # run NAME RANKS OPTION...
 run() {
   local name=$1 ranks=$2
   shift 2
   mkdir "$folder/exchange-$name"
   FAKE_NCCL_FOLDER=$folder/exchange-$name ON_RANKS_TIMEOUT=250 "$here/../../../gpu/on_ranks" "$ranks" "$here/../../../gpu/as_own_host" \
-    "$train" --device=cuda --data="$folder/text" --layers=4 --heads=1 --width=64 --context=8 --batch=4 --warmup=1 --steps=2 --deterministic --chunk=1 \
-    --validation-fraction=0.1 --eval-every=1 --no-mfu --no-tensorboard --output="$folder/$name" "$@" > "$folder/$name.log" 2>&1 ||
+    "$train" --device=cuda "${model[@]}" --warmup=1 --steps=2 --deterministic --eval-every=1 --no-mfu --no-tensorboard --output="$folder/$name" \
+    "$@" > "$folder/$name.log" 2>&1 ||
     fail "$name: $(tail -n 5 "$folder/$name.log")"
   grep -o 'validation loss [0-9.]*' "$folder/$name.log" > "$folder/$name.losses"
   [ "$(wc -l < "$folder/$name.losses")" -eq 2 ] || fail "$name did not validate twice"
 }
 tensors=checkpoints/step-00000002/tensors.safetensors
 
-run whole 1
+whole=whole
+run $whole 1
 # same NAME RANKS OPTION...
 same() {
   run "$@" --strategy=pipeline
-  cmp "$folder/whole/$tensors" "$folder/$1/$tensors" || fail "$1 ends with other bytes than one rank"
-  cmp "$folder/whole.losses" "$folder/$1.losses" || fail "$1 has other validation losses than one rank"
+  cmp "$folder/$whole/$tensors" "$folder/$1/$tensors" || fail "$1 ends with other bytes than one rank"
+  cmp "$folder/$whole.losses" "$folder/$1.losses" || fail "$1 has other validation losses than one rank"
 }
 FAKE_CUDA=late same late-1f1b 2
 FAKE_CUDA=late same late-gpipe 3 --pipeline-schedule=gpipe --balance=time
@@ -36,3 +39,16 @@ grep -q '^ *2 *2 .*[1-9].* ms ' "$folder/late-gpipe.log" || fail "no line about 
 FAKE_CUDA=late same late-pipelines 4 --stages=2
 FAKE_CUDA_SEED=1 same seed-interleaved 2 --pipeline-schedule=interleaved-1f1b --virtual-stages=2
 FAKE_CUDA_SEED=2 same seed-1f1b 2 --balance=time
+
+# Blocks with shortcuts, whose gradients have two parts; more validation images than a micro-batch has.
+"$train" make-data cifar --output "$folder/cifar" --train 12 --held-out 5 > "$folder/data.log"
+model=(--model=resnet20 --data="$folder/cifar" --image-size=8 --batch=8 --chunk=2) whole=resnet
+run $whole 1
+FAKE_CUDA=late same late-resnet 2
+FAKE_CUDA=late same late-resnets 4 --stages=2 --pipeline-schedule=gpipe --shard-optimizer
+FAKE_CUDA_SEED=3 same seed-resnet 2 --pipeline-schedule=interleaved-1f1b --virtual-stages=2 --balance=time
+# Dropout in two stages.
+"$train" make-data digits --output "$folder/digits" --train 12 --held-out 5 > "$folder/data.log"
+model=(--model=mnist-cnn --data="$folder/digits" --batch=8 --chunk=2) whole=digits
+run $whole 1
+FAKE_CUDA_SEED=4 same seed-digits 3

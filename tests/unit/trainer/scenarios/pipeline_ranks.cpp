@@ -163,10 +163,46 @@ void test_images(const Communicator& world, Options options) {
                       {{ScheduleKind::gpipe, 3, 1, 2},
                        {ScheduleKind::one_f_one_b, 2, 2, 2, true},
                        {ScheduleKind::one_f_one_b, 2, 2, 1},
-                       {ScheduleKind::interleaved_1f1b, 2, 1, 2, true}});
+                       {ScheduleKind::interleaved_1f1b, 2, 1, 2, true},
+                       {ScheduleKind::zero_bubble_h1, 2, 2, 2, true},
+                       {ScheduleKind::zero_bubble_h1, 3, 1, 1}});
   check_shapes<bfloat16>(world, *resnet,
-                         {{ScheduleKind::one_f_one_b, 3, 1, 2}, {ScheduleKind::interleaved_1f1b, 2, 1, 2}});
-  check_shapes<float>(world, *mobilenet, {{ScheduleKind::one_f_one_b, 3, 1, 2}});
+                         {{ScheduleKind::one_f_one_b, 3, 1, 2},
+                          {ScheduleKind::interleaved_1f1b, 2, 1, 2},
+                          {ScheduleKind::zero_bubble_h1, 4, 1, 2}});
+  check_shapes<float>(world, *mobilenet,
+                      {{ScheduleKind::one_f_one_b, 3, 1, 2}, {ScheduleKind::zero_bubble_h1, 4, 1, 1}});
+}
+
+/// Batch normalization over two pipelines. With one micro-batch each, its statistics are those of one
+/// process; with more, every schedule has the bits of gpipe, since a sum over two ranks commutes.
+void test_sync_batch_norm(const Communicator& world, const Workload& workload) {
+  const Communicator self = world.split(world.rank()), four = world.split(world.rank() / 4);
+  if (world.rank() >= 4) return;
+  const auto run = [&](ScheduleKind kind, int micro_batches, bool sync) {
+    StrategySettings settings = pipelined(training(0), kind, 2, micro_batches);
+    settings.replica.sync_batch_norm = sync;
+    return train(four, workload, settings);
+  };
+  const Result whole = train(self, workload, training(0)), together = run(ScheduleKind::gpipe, 1, true),
+               apart = run(ScheduleKind::gpipe, 1, false);
+  const auto difference = [&](const Result& found) {
+    return std::abs(found.losses.front() - whole.losses.front()) / whole.losses.front();
+  };
+  const auto of_norms = [&](const Result& found) {
+    return std::abs(found.norms.front() - whole.norms.front()) / whole.norms.front();
+  };
+  if (four.rank() == 0) {
+    require(difference(together) < 1e-4 && of_norms(together) < 1e-3, four, "statistics of the whole batch");
+    require(difference(apart) > 1e-3 && of_norms(apart) > 1e-2, four, "the comparison shows something");
+  }
+  const Result gpipe = run(ScheduleKind::gpipe, 4, true);
+  for (const ScheduleKind kind :
+       {ScheduleKind::one_f_one_b, ScheduleKind::interleaved_1f1b, ScheduleKind::zero_bubble_h1}) {
+    const Result found = run(kind, 4, true);
+    require(four.rank() != 0 || found.same_bits(gpipe), four,
+            std::string(to_string(kind)) + " over two pipelines: the bits of gpipe");
+  }
 }
 
 void test_rounding(const Communicator& world, const Workload& workload) {
@@ -266,6 +302,8 @@ int main() {
   check_shapes<bfloat16>(world, *gpt,
                          {{ScheduleKind::one_f_one_b, 2, 2, 2}, {ScheduleKind::zero_bubble_h1, 2, 2, 2}});
   test_images(world, images);
+  images.model_name = "resnet20";
+  test_sync_batch_norm(world, *read_workload(images));
   test_rounding(world, *gpt);
   test_flags(world, *gpt);
   test_gathered_times(world);
