@@ -12,7 +12,7 @@ from typing import Callable
 from . import errors
 from . import library as c
 from .communicator import Communicator, in_use
-from .errors import Error, LostRank, check, report, usage
+from .errors import Error, LostRank, check, end_process, report, usage
 from .library import library
 from .store import Store
 
@@ -68,6 +68,7 @@ def leave_open_jobs() -> None:
             job.leave()
         except Error as error:
             report(error)
+            end_process(error.exit_code)
 
 
 def join(*, deadline: float = 60, operation_timeout: float = 600, heartbeat_timeout: float = 10, device: str = "auto",
