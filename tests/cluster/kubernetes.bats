@@ -75,6 +75,14 @@ operator_mpirun() {
   [[ "$output" == *"MUSTER_KEY_FILE=/etc/muster/key: it cannot be read"* ]]
 }
 
+@test "a manifest with more ranks than pods gets one line, which names the rank without a pod" {
+  run in_pods MUSTER_KEY_FILE="$PODS/key" JOB_COMPLETION_INDEX=% WORLD_SIZE=3 MASTER_ADDR=n0
+  echo "$output"
+  [ "$status" = 75 ]
+  [ "$(grep -c . <<<"$output")" = 1 ]
+  [[ "$output" == *"rank 2"* ]]
+}
+
 @test "pods of Volcano that have no Secret, no number, one host name or several tasks, get one line of each first pod" {
   run in_pods VC_TASK_INDEX=% VC_RANKS_NUM=2 VC_RANKS_HOSTS=n0,n1
   [ "$status" = 78 ]

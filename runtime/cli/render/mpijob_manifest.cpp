@@ -51,8 +51,9 @@ std::string mpijob_manifest(const JobDescription& job) {
   std::string policy = fmt::format("cleanPodPolicy: Running\nbackoffLimit: {}\n", job.restarts);
   if (job.time_minutes > 0) policy += fmt::format("activeDeadlineSeconds: {}\n", job.time_minutes * 60);
   return manifest_head(job, "kubernetes-mpijob", "kubeflow.org/v2beta1", "MPIJob") + "spec:\n" +
-         fmt::format("  slotsPerWorker: {}\n  runPolicy:\n", job.tasks_per_node) + indented(4, policy) +
-         "  mpiReplicaSpecs:\n" + replicas("Launcher", 1, launcher(job)) +
+         fmt::format("  slotsPerWorker: {}\n", job.tasks_per_node) +
+         "  launcherCreationPolicy: WaitForWorkersReady   # mpirun needs all workers\n  runPolicy:\n" +
+         indented(4, policy) + "  mpiReplicaSpecs:\n" + replicas("Launcher", 1, launcher(job)) +
          replicas("Worker", job.nodes, worker(job)) + indented(10, volume_lines(job, job.tasks_per_node));
 }
 

@@ -59,10 +59,12 @@ class Communicator:
 
     @property
     def rank(self) -> int:
+        """This process's number in the communicator, from 0 on."""
         return library.muster_communicator_rank(self.handle)
 
     @property
     def size(self) -> int:
+        """The number of its ranks."""
         return library.muster_communicator_size(self.handle)
 
     @property

@@ -2,6 +2,7 @@
 """The exceptions of the package."""
 from __future__ import annotations
 
+import ctypes
 import sys
 from dataclasses import dataclass
 from typing import Callable
@@ -68,3 +69,10 @@ def report(error: Error) -> None:
     if not error.reported_elsewhere:
         # torch.distributed replaces sys.stderr around sys.excepthook, and SystemExit drops what it kept.
         print(f"{sys.argv[0] or 'python'}: {error}", file=sys.__stderr__ or sys.stderr, flush=True)
+
+
+def end_process(code: int) -> None:
+    """Ends this process without Python's exit handlers: JAX's wait for all other processes, and Python takes its time to take PyTorch apart."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ctypes.CDLL(None).exit(code)

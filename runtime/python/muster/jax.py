@@ -8,10 +8,10 @@ import sys
 
 import jax
 
+from .errors import end_process
 from .job import Job
 from .watch import library_errors, share_free_port, watch
 
-libc = ctypes.CDLL(None)
 library_errors.add(ValueError)  # jaxlib's, when a connection of gloo breaks
 
 
@@ -40,9 +40,7 @@ def end_at_once_on_errors() -> None:
             before(kind, error, trace)
         except SystemExit as end:
             code = end.code
-        sys.stdout.flush()
-        sys.stderr.flush()
-        libc.exit(code)  # without Python's exit handlers
+        end_process(code)
 
     sys.excepthook = hook
 
@@ -50,5 +48,6 @@ def end_at_once_on_errors() -> None:
 def delay_abort() -> None:
     """JAX aborts at once when its coordinator is lost, before a rank can name it. sleep() as the handler of SIGABRT gets the
     signal's number, 6, as its seconds; then the abort goes on."""
+    libc = ctypes.CDLL(None)
     libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
     libc.signal(signal.SIGABRT, ctypes.cast(libc.sleep, ctypes.c_void_p))

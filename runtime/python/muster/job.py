@@ -12,7 +12,7 @@ from typing import Callable
 from . import errors
 from . import library as c
 from .communicator import Communicator, in_use
-from .errors import Error, LostRank, check, report, usage
+from .errors import Error, LostRank, check, end_process, report, usage
 from .library import library
 from .store import Store
 
@@ -68,6 +68,7 @@ def leave_open_jobs() -> None:
             job.leave()
         except Error as error:
             report(error)
+            end_process(error.exit_code)
 
 
 def join(*, deadline: float = 60, operation_timeout: float = 600, heartbeat_timeout: float = 10, device: str = "auto",
@@ -112,18 +113,54 @@ class Job:
         elif not isinstance(error, Error):
             self.abort()
 
-    rank = property(lambda self: library.muster_rank(self._handle))
-    size = property(lambda self: library.muster_size(self._handle))
-    local_rank = property(lambda self: library.muster_local_rank(self._handle))
-    local_size = property(lambda self: library.muster_local_size(self._handle))
-    host_index = property(lambda self: library.muster_host_index(self._handle))
-    host_count = property(lambda self: library.muster_host_count(self._handle))
-    has_lost_ranks = property(lambda self: bool(self._lost), doc="Whether a call has raised RankLost since join() or shrink().")
-    on_gpu = property(lambda self: library.muster_on_gpu(self._handle) == 1, doc="Whether world() works on GPU memory.")
-    bootstrap = property(lambda self: library.muster_bootstrap(self._handle).decode(), doc='"pmix", "slurm", "address" or "alone".')
+    @property
+    def rank(self) -> int:
+        """This process's number in the job, from 0 on."""
+        return library.muster_rank(self._handle)
+
+    @property
+    def size(self) -> int:
+        """The number of ranks."""
+        return library.muster_size(self._handle)
+
+    @property
+    def local_rank(self) -> int:
+        """This rank's number on its host, from 0 on."""
+        return library.muster_local_rank(self._handle)
+
+    @property
+    def local_size(self) -> int:
+        """The number of ranks on its host."""
+        return library.muster_local_size(self._handle)
+
+    @property
+    def host_index(self) -> int:
+        """The number of its host, in the order of the hosts' lowest ranks."""
+        return library.muster_host_index(self._handle)
+
+    @property
+    def host_count(self) -> int:
+        """The number of hosts."""
+        return library.muster_host_count(self._handle)
+
+    @property
+    def has_lost_ranks(self) -> bool:
+        """Whether a call has raised RankLost since join() or shrink()."""
+        return bool(self._lost)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether world() works on GPU memory."""
+        return library.muster_on_gpu(self._handle) == 1
+
+    @property
+    def bootstrap(self) -> str:
+        """"pmix", "slurm", "address" or "alone"."""
+        return library.muster_bootstrap(self._handle).decode()
 
     @property
     def handle(self) -> ctypes.c_void_p:
+        """The muster_job of muster.h."""
         return self._handle
 
     @property

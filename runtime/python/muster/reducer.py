@@ -56,4 +56,5 @@ class Reducer:
 
     @property
     def buckets(self) -> int:
+        """The number of buckets, each of which is reduced as soon as its gradients are ready."""
         return library.muster_reducer_buckets(self._handle)

@@ -71,6 +71,7 @@ class Store:
         return found.value == 1
 
     def num_keys(self) -> int:
+        """The number of keys that have a value."""
         count = ctypes.c_size_t()
         check(library.muster_store_num_keys(self._job.handle, ctypes.byref(count)))
         return count.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 
-from .errors import DeadlineExceeded, Error
+from .errors import DeadlineExceeded, Error, end_process
 from .job import Job, join, open_jobs
 
 CAUSE_SECONDS = 2  # from an error of a communication library to the job's failure that caused it
@@ -19,7 +19,8 @@ def watch(**options) -> Job:
     another library: with exit code 75, and one line of one rank. All ranks call it, before or after they
     start that library. Returns the job.
 
-    An uncaught RuntimeError, for example gloo's "Connection closed by peer", is replaced by the loss that caused it.
+    An uncaught RuntimeError, for example gloo's "Connection closed by peer", is replaced by the loss that caused it. A process that ends by a
+    loss does not run Python's exit handlers, which take a second with PyTorch loaded.
     """
     job = next(iter(open_jobs)) if open_jobs else join(**options)
     if job not in watched:
@@ -33,16 +34,31 @@ def replace_uncaught_errors(job: Job) -> None:
     before = sys.excepthook
 
     def hook(kind, error, trace) -> None:
-        if job in open_jobs and isinstance(error, tuple(library_errors)) and not isinstance(error, Error):
-            try:
-                job.store.get("muster.watch: no rank puts this", CAUSE_SECONDS)
-            except DeadlineExceeded:
-                pass
-            except Error as cause:
-                kind, error, trace = type(cause), cause, None
-        before(kind, error, trace)
+        cause = failure_behind(job, error)
+        if cause is None:
+            return before(kind, error, trace)
+        try:
+            before(type(cause), cause, None)
+        except SystemExit as end:
+            end_process(end.code)
 
     sys.excepthook = hook
+
+
+def failure_behind(job: Job, error: BaseException) -> Error | None:
+    """The job's failure that ends this process with `error`."""
+    if isinstance(error, Error):
+        return error
+    if job in open_jobs and isinstance(error, tuple(library_errors)):
+        key = "muster.watch: no rank puts this"
+        try:
+            try:
+                job.store.get(key, CAUSE_SECONDS)
+            except DeadlineExceeded:
+                job.store.check(key)  # raises the job's failure, which may be a deadline, too
+        except Error as cause:
+            return cause
+    return None
 
 
 def share_free_port(job: Job, name: str, deadline: float) -> int:

@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_manifests.py FILE...: checks manifests against the schemas of Kubernetes (kubernetes-validate), and of JobSet and Kubeflow Trainer
 (kubeflow-trainer-api): no field is unknown or of another type. No package has the schemas of MPIJob and of Volcano's Job: their pods are checked
-as Kubernetes' own, and the fields around these as MPI_JOB and VOLCANO_JOB say. The numbers of ranks in a file must agree."""
+as Kubernetes' own, and the fields around these as MPI_JOB and VOLCANO_JOB say. The numbers of ranks in a file must agree. MUSTER_CRDS names a folder
+of operators' CustomResourceDefinitions in YAML: manifests of their kinds are checked by these, too."""
+import functools
+import os
+import pathlib
 import sys
 
 import jsonschema
@@ -40,20 +44,21 @@ def replica(replicas):
 
 # After the definition of mpijobs.kubeflow.org (kubeflow/mpi-operator: manifests/base, and charts for the values), without what no manifest here has.
 MPI_JOB = resource("kubeflow.org/v2beta1", "MPIJob", fields({
-    "slotsPerWorker": POSITIVE,
+    "slotsPerWorker": POSITIVE, "launcherCreationPolicy": one_of("AtStartup", "WaitForWorkersReady"),
     "runPolicy": fields({"cleanPodPolicy": one_of("None", "Running", "All"), "ttlSecondsAfterFinished": COUNT, "activeDeadlineSeconds": COUNT,
                          "backoffLimit": COUNT, "suspend": {"type": "boolean"}}),
     "sshAuthMountPath": TEXT, "mpiImplementation": one_of("OpenMPI", "Intel", "MPICH"),
     "mpiReplicaSpecs": fields({"Launcher": replica({"const": 1}), "Worker": replica(POSITIVE)}, ["Launcher"])}, ["mpiReplicaSpecs"]))
 
-# After the definition of jobs.batch.volcano.sh (volcano-sh/volcano: config/crd), likewise.
-VOLCANO_EVENTS = ("*", "PodPending", "PodRunning", "PodFailed", "PodEvicted", "Unknown", "TaskCompleted", "TaskFailed", "OutOfSync", "CommandIssued",
-                  "JobUpdated")
-VOLCANO_POLICIES = {"type": "array", "items": fields({"event": one_of(*VOLCANO_EVENTS), "action": TEXT, "timeout": TEXT, "exitCode": {"type": "integer"}})}
+# After the definition of jobs.batch.volcano.sh (volcano-sh/volcano: config/crd) and the checks of its webhook (admission/jobs/validate), likewise.
+VOLCANO_EVENTS = ("*", "PodPending", "PodRunning", "PodFailed", "PodEvicted", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
+VOLCANO_ACTIONS = ("AbortJob", "RestartJob", "RestartTask", "TerminateJob", "CompleteJob", "ResumeJob")
+VOLCANO_POLICIES = {"type": "array", "items": fields({"event": one_of(*VOLCANO_EVENTS), "action": one_of(*VOLCANO_ACTIONS), "timeout": TEXT}, ["event", "action"])}
+DNS_NAME = {"type": "string", "maxLength": 253, "pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}
 VOLCANO_JOB = resource("batch.volcano.sh/v1alpha1", "Job", fields({
-    "schedulerName": {"const": "volcano"}, "minAvailable": COUNT, "maxRetry": COUNT, "queue": TEXT, "priorityClassName": TEXT,
+    "schedulerName": {"const": "volcano"}, "minAvailable": COUNT, "maxRetry": COUNT, "queue": DNS_NAME, "priorityClassName": DNS_NAME,
     "plugins": {"type": "object", "additionalProperties": {"type": "array", "items": TEXT}}, "policies": VOLCANO_POLICIES,
-    "tasks": {"type": "array", "items": fields({"name": {"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+    "tasks": {"type": "array", "minItems": 1, "items": fields({"name": {"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
                                                 "replicas": COUNT, "minAvailable": COUNT, "maxRetry": COUNT, "policies": VOLCANO_POLICIES,
                                                 "template": POD_TEMPLATE})}}))
 
@@ -65,6 +70,31 @@ def check_as_core(manifest):
 def check_as_model(manifest, model):
     """The generated models drop unknown fields."""
     assert model.from_dict(manifest).to_dict() == manifest, "a field is unknown"
+
+
+def strict(schema):
+    """The schema without unknown fields, which an API server refuses from kubectl."""
+    if isinstance(schema, list):
+        return [strict(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {name: strict(value) for name, value in schema.items()}
+    if isinstance(closed.get("properties"), dict) and not closed.get("x-kubernetes-preserve-unknown-fields"):
+        closed.setdefault("additionalProperties", False)
+    return closed
+
+
+@functools.lru_cache
+def definitions():
+    """(apiVersion, kind) → schema, of the files in MUSTER_CRDS."""
+    found = {}
+    for file in pathlib.Path(os.environ["MUSTER_CRDS"]).glob("*.y*ml") if "MUSTER_CRDS" in os.environ else []:
+        for manifest in yaml.safe_load_all(file.read_text()):
+            if manifest and manifest["kind"] == "CustomResourceDefinition":
+                spec = manifest["spec"]
+                found.update({(f"{spec['group']}/{version['name']}", spec["names"]["kind"]): strict(version["schema"]["openAPIV3Schema"])
+                              for version in spec["versions"]})
+    return found
 
 
 def pod_specs(manifest):
@@ -100,6 +130,8 @@ def check_mpi_job(manifest):
     spec = manifest["spec"]
     (worker,) = spec["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     assert spec["slotsPerWorker"] == worker["resources"]["limits"]["nvidia.com/gpu"]
+    last = f"{manifest['metadata']['name']}-worker-{spec['mpiReplicaSpecs']['Worker']['replicas'] - 1}"
+    assert len(last) <= 63, f"no pod may be called {last}"
 
 
 def check_volcano_job(manifest):
@@ -107,6 +139,9 @@ def check_volcano_job(manifest):
     spec = manifest["spec"]
     assert {"env", "svc"} <= spec["plugins"].keys(), "the pods do not know their ranks without the plugins env and svc"
     (task,) = spec["tasks"]
+    for policies in (spec["policies"], task["policies"]):
+        events = [policy["event"] for policy in policies]
+        assert len(events) == len(set(events)) and ("*" not in events or len(events) == 1), f"the policies for {events} contradict each other"
     assert task["replicas"] == spec["minAvailable"]
     (container,) = task["template"]["spec"]["containers"]
     assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
@@ -124,14 +159,17 @@ def check(manifest):
     checks = {"jobset.x-k8s.io": check_job_set, "kubeflow.org": check_mpi_job, "batch.volcano.sh": check_volcano_job,
               "trainer.kubeflow.org": check_train_job}
     checks.get(manifest["apiVersion"].split("/")[0], check_as_core)(manifest)
+    definition = definitions().get((manifest["apiVersion"], manifest["kind"]))
+    if definition:
+        jsonschema.validate(manifest, definition)
+    return "good, also by its definition" if definition else "good"
 
 
 def main():
     for file in sys.argv[1:]:
         with open(file) as text:
             for manifest in yaml.safe_load_all(text):
-                check(manifest)
-                print(f"{manifest['kind']} {manifest['metadata']['name']}: good")
+                print(f"{manifest['kind']} {manifest['metadata']['name']}: {check(manifest)}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# muster.jax.initialize() and torchrun --rdzv-backend=muster over two nodes, each with its own host name, network and
-# processes. Run by ./check --frameworks after tests/cluster/frameworks/install.
+# JAX, torchrun, Lightning and accelerate over two nodes, each with its own host name, network and processes.
+# Run by ./check --frameworks after tests/cluster/frameworks/install.
 load ../setup
 
 jax=$MUSTER_BUILD/frameworks/pypi/bin/python3
@@ -75,4 +75,19 @@ broken='ended or broke its connection without leaving the job \(.*\)'
   torchrun_step "$programs/torchrun_workers.py" agent
   names_lost /run.py 0 n0 "$broken"
   [ -z "$(on_node n1 pgrep -f torchrun_workers.py)" ]
+}
+
+@test "Lightning and accelerate: ranks on two hosts start from the variables of muster.torch.set_environment()" {
+  needs "$torch"
+  for library in lightning accelerate; do
+    PYTHONPATH=$REPOSITORY/runtime/python step --ntasks-per-node=2 "$torch" -B "$programs/environment_muster.py" $library
+    [ "$status" = 0 ]
+    for rank in 0 1 2 3; do grep -qx "rank $rank of 4 sum 6" <<<"$output"; done
+  done
+}
+
+@test "PyTorch, JAX, Lightning and accelerate: each fault on two hosts ends the other ranks, with the line and the exit code" {
+  needs "$jax"
+  needs "$torch"
+  "$REPOSITORY/tests/bench/framework_losses" --runs 1
 }

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lost_rank.py continue|end|catch|own|compute|wait RANK: this rank is lost while all reduce. The others go on without it, or do not catch the
-error, or catch it and end; or the rank raises an exception of its own; or the others call nothing of Muster, or wait for a value in the store."""
+"""lost_rank.py continue|end|catch|own|compute|wait|early|closed RANK: this rank is lost while all reduce. The others go on without it, or do not catch the
+error, or catch it and end; or the rank raises an exception of its own; or the others call nothing of Muster, or wait for a value in the store; or the
+rank returns early, and the others catch the error and end, or get an error of a communication library in its place."""
 import array
+import atexit
 import os
 import signal
 import sys
 import time
 
 import muster
+from muster.watch import watch
 
 case, lost = sys.argv[1], int(sys.argv[2])
-job = muster.join(device="cpu", tolerate_rank_loss=case == "continue")
+job = muster.join(device="cpu", tolerate_rank_loss=case == "continue", deadline=10 if case in ("early", "closed") else 60)
 size = job.size
 saved = []
 if case != "compute":
@@ -22,6 +25,8 @@ try:
         if step == 5 and job.rank == lost:
             if case == "own":
                 raise ValueError("on purpose")
+            if case in ("early", "closed"):
+                sys.exit(0)
             os.kill(os.getpid(), signal.SIGKILL)
         if step == 5 and case == "compute":
             time.sleep(25)
@@ -40,6 +45,12 @@ except muster.RankLost as error:
     if case != "continue":
         raise
     job.shrink()
+except muster.DeadlineExceeded:
+    if case == "closed":
+        watch()
+        atexit.register(print, "Traceback: an exit handler ran")
+        raise RuntimeError("Connection closed by peer") from None
+    sys.exit(9)
 world = job.world()
 values = array.array("f", [1])
 world.all_reduce(values)

@@ -130,6 +130,14 @@ class Alone(unittest.TestCase):
             muster.Sampler(0, 0, 1)
 
 
+class Documentation(unittest.TestCase):
+    def test_docstrings(self):
+        for one in (muster.Batch, muster.Communicator, muster.Error, muster.Job, muster.Reducer, muster.Sampler, muster.Store, muster.Work):
+            for name, member in vars(one).items():
+                if not name.startswith("_") and (callable(member) or isinstance(member, property)):
+                    self.assertTrue(member.__doc__, f"{one.__name__}.{name}")
+
+
 class Loading(unittest.TestCase):
     def test_missing_library(self):
         ended = subprocess.run([sys.executable, "-c", "import muster"], capture_output=True, text=True, timeout=60,
@@ -137,6 +145,20 @@ class Loading(unittest.TestCase):
         self.assertEqual(ended.returncode, 1)
         self.assertIn("ImportError: muster: cannot load libmuster (/nowhere/libmuster.so: ", ended.stderr)
         self.assertIn("install it, or name it by MUSTER_LIBRARY or LD_LIBRARY_PATH", ended.stderr)
+
+    def test_another_abi(self):
+        program = """
+import ctypes
+class Function:
+    def __init__(self, value): self.value = value
+    def __call__(self): return self.value
+class Library:
+    def __init__(self, path): self.muster_version, self.muster_last_error, self.muster_abi_version = Function(b"9.8"), Function(b""), Function(99)
+ctypes.CDLL = Library
+import muster"""
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        self.assertEqual(ended.returncode, 1)
+        self.assertRegex(ended.stderr, r"\nImportError: muster: .* is libmuster 9\.8 with ABI 99, and this package needs ABI \d+: install the two in the same version\n$")
 
 
 if __name__ == "__main__":
