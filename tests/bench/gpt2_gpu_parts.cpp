@@ -70,6 +70,8 @@ struct Buffers {
         x(area(rows, w), on.gpu()),
         y(area(rows, w), on.gpu()),
         z(area(rows, w), on.gpu()),
+        residual(area(rows, w), on.gpu()),
+        d_residual(area(rows, w), on.gpu()),
         wide(area(rows, 4 * w), on.gpu()),
         wide2(area(rows, 4 * w), on.gpu()),
         weight(area(v, w), on.gpu()),
@@ -77,17 +79,20 @@ struct Buffers {
         gradient(area(std::max(v, 4 * w), w), on.gpu()),
         sums(std::max(area(rows, c.heads + 2), area(4, w)), on.gpu()) {
     for (Arena<bfloat16>* const activation : {&x, &y, &z}) fill(*activation, area(rows, w), 1, on);
+    for (Arena<float>* const stream : {&residual, &d_residual}) fill(*stream, area(rows, w), 1, on);
     for (Arena<bfloat16>* const activation : {&wide, &wide2}) fill(*activation, area(rows, 4 * w), 1, on);
     fill(weight, area(v, w), 0.02f, on);
     fill(logits, area(rows, v), 1, on);
   }
   int rows, w, v;
-  Arena<bfloat16> x, y, z, wide, wide2, weight, logits;
+  Arena<bfloat16> x, y, z;
+  Arena<float> residual, d_residual;
+  Arena<bfloat16> wide, wide2, weight, logits;
   Arena<float> gradient, sums;
 };
 
 void time_layer(const GptConfig& c, int batch, CudaCompute& on, Buffers& b, Parts& parts) {
-  const auto& [rows, w, v, x, y, z, wide, wide2, weight, logits, gradient, sums] = b;
+  const auto& [rows, w, v, x, y, z, residual, d_residual, wide, wide2, weight, logits, gradient, sums] = b;
   const compute::AttentionShape shape{batch, c.context, c.heads, w};
   const double area_of_rows = static_cast<double>(rows) * w, square = static_cast<double>(w) * w;
   const double product = 2 * area_of_rows * w, attention = 2 * area_of_rows * c.context;  // causal: half of 4
@@ -111,13 +116,14 @@ void time_layer(const GptConfig& c, int batch, CudaCompute& on, Buffers& b, Part
   parts.time("weight and bias gradient, MLP", 2 * layers, 4 * product, 10 * area_of_rows + 16 * square, [&] {
     on.weight_gradient(rows, w, 4 * w, b.x.data(), b.wide.data(), b.gradient.data(), b.sums.data());
   });
-  parts.time("LayerNorm with sum", 2 * layers + 1, 0, 8 * area_of_rows, [&] {
-    on.layer_norm(b.x.data(), b.y.data(), b.z.data(), b.weight.data(), b.weight.data(), b.y.data(),
-                  b.sums.data(), b.sums.data() + rows, rows, w);
+  parts.time("LayerNorm with sum", 2 * layers + 1, 0, 12 * area_of_rows, [&] {
+    on.layer_norm(b.residual.data(), b.y.data(), b.d_residual.data(), b.weight.data(), b.weight.data(),
+                  b.y.data(), b.sums.data(), b.sums.data() + rows, rows, w);
   });
-  parts.time("LayerNorm backward", 2 * layers + 1, 0, 8 * area_of_rows, [&] {
-    on.layer_norm_backward(b.x.data(), b.weight.data(), b.sums.data(), b.sums.data() + rows, b.y.data(),
-                           b.z.data(), b.gradient.data(), b.gradient.data() + w, rows, w);
+  parts.time("LayerNorm backward", 2 * layers + 1, 0, 16 * area_of_rows, [&] {
+    on.layer_norm_backward(b.residual.data(), b.weight.data(), b.sums.data(), b.sums.data() + rows,
+                           b.y.data(), b.d_residual.data(), b.z.data(), b.gradient.data(),
+                           b.gradient.data() + w, rows, w);
   });
 }
 
@@ -132,9 +138,9 @@ void time_ends(const GptConfig& c, int batch, CudaCompute& on, Buffers& b, Parts
     tokens[i] = static_cast<compute::Token>(uniform_bits(1, 2, i) % static_cast<std::uint64_t>(c.vocabulary));
   parts.time("classifier", 1, 0, 4 * rows * v,
              [&] { on.compute_cross_entropy(b.logits.data(), tokens.data(), b.rows, c.vocabulary, 1e-5f); });
-  parts.time("embedding backward", 1, 0, 2 * rows * w + 4 * std::min(rows, v) * w, [&] {
-    on.embed_backward(tokens.data(), b.x.data(), b.gradient.data(), b.gradient.data(), batch, c.context,
-                      c.context, b.w);
+  parts.time("embedding backward", 1, 0, 4 * rows * w + 4 * std::min(rows, v) * w, [&] {
+    on.embed_backward(tokens.data(), b.residual.data(), b.gradient.data(), b.gradient.data(), batch,
+                      c.context, c.context, b.w);
   });
 }
 

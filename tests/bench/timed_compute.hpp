@@ -39,26 +39,27 @@ class TimedCompute final : public muster::compute::Compute<Real> {
     flops_ += 2.0 * rows * from * to;
     time(Phase::products, [&] { inner_.weight_gradient(rows, from, to, input, d_out, d_weight, d_bias); });
   }
-  void embed(const Token* tokens, const Real* token_table, const Real* position_table, Real* out, int batch,
+  void embed(const Token* tokens, const Real* token_table, const Real* position_table, Sum* out, int batch,
              int length, int width) override {
     time(Phase::embeddings,
          [&] { inner_.embed(tokens, token_table, position_table, out, batch, length, width); });
   }
-  void embed_backward(const Token* tokens, const Real* d_out, Sum* d_token_table, Sum* d_position_table,
+  void embed_backward(const Token* tokens, const Sum* d_out, Sum* d_token_table, Sum* d_position_table,
                       int batch, int length, int positions, int width) override {
     time(Phase::embeddings, [&] {
       inner_.embed_backward(tokens, d_out, d_token_table, d_position_table, batch, length, positions, width);
     });
   }
-  void layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias, Real* out,
+  void layer_norm(const Sum* x, const Real* addend, Sum* sum, const Real* gain, const Real* bias, Real* out,
                   Sum* mean, Sum* rstd, int rows, int width) override {
     time(Phase::norms, [&] { inner_.layer_norm(x, addend, sum, gain, bias, out, mean, rstd, rows, width); });
   }
-  void layer_norm_backward(const Real* x, const Real* gain, const Sum* mean, const Sum* rstd,
-                           const Real* d_out, Real* d_x, Sum* d_gain, Sum* d_bias, int rows,
+  void layer_norm_backward(const Sum* x, const Real* gain, const Sum* mean, const Sum* rstd,
+                           const Real* d_out, Sum* d_x, Real* rounded, Sum* d_gain, Sum* d_bias, int rows,
                            int width) override {
-    time(Phase::norms,
-         [&] { inner_.layer_norm_backward(x, gain, mean, rstd, d_out, d_x, d_gain, d_bias, rows, width); });
+    time(Phase::norms, [&] {
+      inner_.layer_norm_backward(x, gain, mean, rstd, d_out, d_x, rounded, d_gain, d_bias, rows, width);
+    });
   }
   void gelu(const Real* x, Real* out, std::size_t count) override {
     time(Phase::gelu, [&] { inner_.gelu(x, out, count); });
@@ -66,8 +67,8 @@ class TimedCompute final : public muster::compute::Compute<Real> {
   void gelu_backward(const Real* x, Real* d_inout, std::size_t count) override {
     time(Phase::gelu, [&] { inner_.gelu_backward(x, d_inout, count); });
   }
-  void fill_zero(Real* x, std::size_t count) override {
-    time(Phase::norms, [&] { inner_.fill_zero(x, count); });
+  void clear(void* memory, std::size_t bytes) override {
+    time(Phase::norms, [&] { inner_.clear(memory, bytes); });
   }
   void attention(const muster::compute::AttentionShape& shape, const Real* qkv, Real* out,
                  Sum* log_sum) override {

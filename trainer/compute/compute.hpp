@@ -199,23 +199,26 @@ class Compute : public UpdateCompute<Accurate<Real>> {
   virtual void weight_gradient(int rows, int from, int to, const Real* input, const Real* d_out,
                                Accurate<Real>* d_weight, Accurate<Real>* d_bias) = 0;
 
-  /// out[r] = token_table[tokens[r]] + position_table[r % length].
-  virtual void embed(const Token* tokens, const Real* token_table, const Real* position_table, Real* out,
-                     int batch, int length, int width) = 0;
+  /// out[r] = token_table[tokens[r]] + position_table[r % length]: the residual stream, which is Accurate, as
+  /// its gradient is.
+  virtual void embed(const Token* tokens, const Real* token_table, const Real* position_table,
+                     Accurate<Real>* out, int batch, int length, int width) = 0;
   /// Adds to d_token_table[vocabulary, width] and overwrites d_position_table[positions, width], positions >=
   /// length.
-  virtual void embed_backward(const Token* tokens, const Real* d_out, Accurate<Real>* d_token_table,
+  virtual void embed_backward(const Token* tokens, const Accurate<Real>* d_out, Accurate<Real>* d_token_table,
                               Accurate<Real>* d_position_table, int batch, int length, int positions,
                               int width) = 0;
 
   /// sum = x + addend (both skipped when addend is null: then x itself is normalized), out = LayerNorm(sum).
   /// mean and rstd: [rows], for the backward pass. Epsilon 1e-5 as in GPT-2.
-  virtual void layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias,
-                          Real* out, Accurate<Real>* mean, Accurate<Real>* rstd, int rows, int width) = 0;
-  /// d_x += d LayerNorm / d x; d_gain and d_bias [width] are overwritten.
-  virtual void layer_norm_backward(const Real* x, const Real* gain, const Accurate<Real>* mean,
-                                   const Accurate<Real>* rstd, const Real* d_out, Real* d_x,
-                                   Accurate<Real>* d_gain, Accurate<Real>* d_bias, int rows, int width) = 0;
+  virtual void layer_norm(const Accurate<Real>* x, const Real* addend, Accurate<Real>* sum, const Real* gain,
+                          const Real* bias, Real* out, Accurate<Real>* mean, Accurate<Real>* rstd, int rows,
+                          int width) = 0;
+  /// d_x += d LayerNorm / d x; d_gain and d_bias [width] are overwritten. `rounded`, unless null, gets d_x.
+  virtual void layer_norm_backward(const Accurate<Real>* x, const Real* gain, const Accurate<Real>* mean,
+                                   const Accurate<Real>* rstd, const Real* d_out, Accurate<Real>* d_x,
+                                   Real* rounded, Accurate<Real>* d_gain, Accurate<Real>* d_bias, int rows,
+                                   int width) = 0;
 
   /// wide[rows, to] = input[rows, from]·weight^T + bias, out = GELU(wide).
   virtual void matmul_gelu(int rows, int from, int to, const Real* input, const Real* weight,
@@ -232,7 +235,6 @@ class Compute : public UpdateCompute<Accurate<Real>> {
   virtual void gelu(const Real* x, Real* out, std::size_t count) = 0;
   /// d_inout *= gelu'(x).
   virtual void gelu_backward(const Real* x, Real* d_inout, std::size_t count) = 0;
-  virtual void fill_zero(Real* x, std::size_t count) = 0;
 
   /// Causal multi-head attention. qkv: [rows, qkv_width()] as (query | key | value); out: [rows, width];
   /// log_sum: [batch, heads, length], log of each row's softmax denominator, for the backward pass.

@@ -23,20 +23,20 @@ class LlamaCompute {
   virtual ~LlamaCompute() = default;
 
   /// out[r] = token_table[tokens[r]].
-  virtual void embed(const Token* tokens, const Real* token_table, Real* out, int rows, int width) = 0;
+  virtual void embed(const Token* tokens, const Real* token_table, Sum* out, int rows, int width) = 0;
   /// Adds to d_token_table[vocabulary, width].
-  virtual void embed_backward(const Token* tokens, const Real* d_out, Sum* d_token_table, int rows,
+  virtual void embed_backward(const Token* tokens, const Sum* d_out, Sum* d_token_table, int rows,
                               int width) = 0;
   /// Sets a gradient to zero.
   virtual void clear(Sum* gradient, std::size_t count) = 0;
 
   /// sum = x + addend (both skipped when addend is null: then x itself is normalized), out = gain * sum *
   /// rstd, with rstd[rows] = 1 / sqrt(mean(sum^2) + epsilon) (Zhang and Sennrich, arXiv 1910.07467).
-  virtual void rms_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, Real* out, Sum* rstd,
+  virtual void rms_norm(const Sum* x, const Real* addend, Sum* sum, const Real* gain, Real* out, Sum* rstd,
                         int rows, int width, double epsilon) = 0;
-  /// d_x += d rms_norm / d x; d_gain [width] is overwritten.
-  virtual void rms_norm_backward(const Real* x, const Real* gain, const Sum* rstd, const Real* d_out,
-                                 Real* d_x, Sum* d_gain, int rows, int width) = 0;
+  /// d_x += d rms_norm / d x; d_gain [width] is overwritten. `rounded`, unless null, gets d_x.
+  virtual void rms_norm_backward(const Sum* x, const Real* gain, const Sum* rstd, const Real* d_out, Sum* d_x,
+                                 Real* rounded, Sum* d_gain, int rows, int width) = 0;
 
   /// Rotates the pairs of elements (i, i + head_width / 2) of each head in place (Su et al., arXiv
   /// 2104.09864, in Hugging Face's order), or back. table: a row for each position, the cosines of its

@@ -76,12 +76,7 @@ void Gpt<Real>::find_tensors() {
 }
 
 template <typename Real>
-std::size_t Gpt<Real>::bytes() const noexcept {
-  return tensors_.bytes() + memory_.bytes() + rotary_.size() * sizeof(Sum);
-}
-
-template <typename Real>
-void Gpt<Real>::norm(const Real* x, const Real* addend, Real* sum, const Pair<Real>& p, const NormResult& to,
+void Gpt<Real>::norm(const Sum* x, const Real* addend, Sum* sum, const Pair<Real>& p, const NormResult& to,
                      int rows) {
   if (llama_) {
     return llama_->rms_norm(x, addend, sum, p.weight, to.out, to.rstd, rows, config_.width,
@@ -91,14 +86,26 @@ void Gpt<Real>::norm(const Real* x, const Real* addend, Real* sum, const Pair<Re
 }
 
 template <typename Real>
-void Gpt<Real>::norm_backward(const Real* x, const Pair<Real>& p, const NormResult& of, const Pair<Sum>& d,
-                              int rows) {
-  if (llama_) {
-    return llama_->rms_norm_backward(x, p.weight, of.rstd, memory_.d_norm, slot_->d_residual, d.weight, rows,
-                                     config_.width);
+void Gpt<Real>::norm_backward(const Sum* x, const Pair<Real>& p, const NormResult& of, const Pair<Sum>& d,
+                              Real* rounded, int rows) {
+  if constexpr (std::is_same_v<Real, Sum>) {
+    if (rounded == slot_->d_residual) rounded = nullptr;  // products read the gradient itself
   }
-  compute_.layer_norm_backward(x, p.weight, of.mean, of.rstd, memory_.d_norm, slot_->d_residual, d.weight,
-                               d.bias, rows, config_.width);
+  if (llama_) {
+    return llama_->rms_norm_backward(x, p.weight, of.rstd, memory_.d_norm, slot_->d_residual, rounded,
+                                     d.weight, rows, config_.width);
+  }
+  compute_.layer_norm_backward(x, p.weight, of.mean, of.rstd, memory_.d_norm, slot_->d_residual, rounded,
+                               d.weight, d.bias, rows, config_.width);
+}
+
+template <typename Real>
+void Gpt<Real>::round_output_gradient(Real* rounded, int rows) {
+  const std::size_t count = static_cast<std::size_t>(rows) * static_cast<std::size_t>(config_.width);
+  if constexpr (std::is_same_v<Real, bfloat16>)
+    compute_.round(slot_->d_residual, rounded, count);
+  else if (rounded != slot_->d_residual)
+    std::copy_n(slot_->d_residual, count, rounded);
 }
 
 template <typename Real>
@@ -107,11 +114,6 @@ void Gpt<Real>::rotate(Real* qkv, int rows, int length, bool back) {
   llama_->rotate(
       {rows, length, 0, config_.heads + config_.kv_heads(), config_.head_width(), config_.qkv_width()},
       rotary_.data(), qkv, back);
-}
-
-template <typename Real>
-compute::AttentionShape Gpt<Real>::attention_shape(int batch, int length) const {
-  return {batch, length, config_.heads, config_.width, config_.kv_heads()};
 }
 
 template <typename Real>
@@ -149,12 +151,11 @@ void Gpt<Real>::forward_layer(const Layer& l, const Pair<Real>& next, const Norm
   linear(l.hidden, l.p.project, memory_.projection, rows, config_.mlp_width(), config_.width);
   // The next normalization (the next layer's first or the final one) also adds the MLP's output to the
   // residual stream.
-  Real* sum = &l == &layers().back() ? slot_->residual : (&l + 1)->input;
+  Sum* sum = &l == &layers().back() ? slot_->residual : (&l + 1)->input;
   norm(l.middle, memory_.projection, sum, next, next_norm, rows);
 }
 
-// The normalization was computed together with a sum before; it has the same bits, since it reads the rounded
-// sum.
+// The normalization was computed together with a sum before; it has the same bits, since it reads that sum.
 template <typename Real>
 void Gpt<Real>::recompute_layer(const Layer& l, int batch, int length) {
   norm(l.input, nullptr, nullptr, l.p.attention_norm, l.norm1, batch * length);
@@ -164,7 +165,7 @@ void Gpt<Real>::recompute_layer(const Layer& l, int batch, int length) {
 
 template <typename Real>
 void Gpt<Real>::embed(const Token* tokens, int batch, int length) {
-  Real* const out = layers().front().input;
+  Sum* const out = layers().front().input;
   if (llama_) return llama_->embed(tokens, token_table_, out, batch * length, config_.width);
   compute_.embed(tokens, token_table_, position_table_, out, batch, length, config_.width);
 }
@@ -219,30 +220,29 @@ void Gpt<Real>::gradients(const Token* tokens, const Token* targets, int batch, 
 }
 
 template <typename Real>
-void Gpt<Real>::layer_input_gradients(const Layer& l, const LayerGradients& of, int batch, int length,
-                                      const std::function<void(LayerTensor)>& computed) {
+void Gpt<Real>::layer_input_gradients(const Layer& l, const LayerGradients& of, Real* before, int batch,
+                                      int length, const std::function<void(LayerTensor)>& computed) {
   const int rows = batch * length, width = config_.width, hidden = config_.mlp_width();
   if (llama_) {
-    input_gradient(compute_, l.p.project.weight, slot_->d_residual, memory_.d_hidden, rows, hidden, width);
+    input_gradient(compute_, l.p.project.weight, of.project, memory_.d_hidden, rows, hidden, width);
     llama_->swiglu_backward(l.wide, memory_.d_hidden, of.expand, rows, hidden);
   } else {
-    compute_.matmul_gelu_backward(rows, hidden, width, slot_->d_residual, l.p.project.weight, l.wide,
-                                  of.expand);
+    compute_.matmul_gelu_backward(rows, hidden, width, of.project, l.p.project.weight, l.wide, of.expand);
   }
   computed(LayerTensor::project);
   input_gradient(compute_, l.p.expand.weight, of.expand, memory_.d_norm, rows, width,
                  config_.expanded_width());
   computed(LayerTensor::expand);
-  norm_backward(l.middle, l.p.mlp_norm, l.norm2, of.mlp_norm, rows);
+  norm_backward(l.middle, l.p.mlp_norm, l.norm2, of.mlp_norm, of.output, rows);
   computed(LayerTensor::mlp_gain);
-  input_gradient(compute_, l.p.output.weight, slot_->d_residual, memory_.d_attention, rows, width, width);
+  input_gradient(compute_, l.p.output.weight, of.output, memory_.d_attention, rows, width, width);
   computed(LayerTensor::output);
   compute_.attention_backward(attention_shape(batch, length), l.qkv, l.attention, l.log_sum,
                               memory_.d_attention, of.qkv);
   rotate(of.qkv, rows, length, true);
   input_gradient(compute_, l.p.qkv.weight, of.qkv, memory_.d_norm, rows, width, config_.qkv_width());
   computed(LayerTensor::qkv);
-  norm_backward(l.input, l.p.attention_norm, l.norm1, of.attention_norm, rows);
+  norm_backward(l.input, l.p.attention_norm, l.norm1, of.attention_norm, before, rows);
   computed(LayerTensor::attention_gain);
 }
 
@@ -278,19 +278,13 @@ void Gpt<Real>::layer_weight_gradient(LayerTensor tensor, const Layer& l, const 
 }
 
 template <typename Real>
-void Gpt<Real>::pair_ready(std::size_t layer, LayerTensor tensor, const Ready& ready) const {
-  const std::size_t place = places_.of(layer, tensor);
-  if (places_.has_biases()) ready(place + 1);
-  ready(place);
-}
-
-template <typename Real>
 void Gpt<Real>::backward_layer(std::size_t index, int batch, int length, const Ready& ready) {
   const Layer& l = layers()[index];
-  Real* const d_residual = slot_->d_residual;
+  Real* const d_residual = product_gradient();
   const LayerGradients of{d_residual,    memory_.d_wide, d_residual,
                           memory_.d_qkv, l.d.mlp_norm,   l.d.attention_norm};
-  layer_input_gradients(l, of, batch, length, [&](LayerTensor tensor) {
+  Real* const before = index > 0 ? d_residual : nullptr;
+  layer_input_gradients(l, of, before, batch, length, [&](LayerTensor tensor) {
     layer_weight_gradient(tensor, l, of, batch * length);
     pair_ready(index, tensor, ready);
   });
@@ -299,7 +293,7 @@ void Gpt<Real>::backward_layer(std::size_t index, int batch, int length, const R
 template <typename Real>
 void Gpt<Real>::backward_embeddings(const Token* tokens, int batch, int length, const Ready& ready) {
   if (!places_.has_embeddings()) return;
-  const Real* const d_out = slot_->d_residual;
+  const Sum* const d_out = slot_->d_residual;
   if (llama_) {
     if (!config_.has_tied_output())
       llama_->clear(d_token_table_, tensors_.table().tensors[places_.token_embedding()].count);
@@ -312,13 +306,14 @@ void Gpt<Real>::backward_embeddings(const Token* tokens, int batch, int length, 
 }
 
 template <typename Real>
-void Gpt<Real>::output_input_gradient(Real* logits, const Pair<Sum>& d_gain, const Token* targets, int rows,
-                                      Sum gradient_scale) {
+void Gpt<Real>::output_input_gradient(Real* logits, const Pair<Sum>& d_gain, Real* rounded,
+                                      const Token* targets, int rows, Sum gradient_scale) {
   forward_output(logits, rows);
   compute_.compute_cross_entropy(logits, targets, rows, config_.vocabulary, gradient_scale);
   input_gradient(compute_, output_table_, logits, memory_.d_norm, rows, config_.width, padded_vocabulary_);
-  compute_.fill_zero(slot_->d_residual, static_cast<std::size_t>(rows) * config_.width);
-  norm_backward(slot_->residual, final_gain_, slot_->final_norm, d_gain, rows);
+  compute_.clear(slot_->d_residual,
+                 static_cast<std::size_t>(rows) * static_cast<std::size_t>(config_.width) * sizeof(Sum));
+  norm_backward(slot_->residual, final_gain_, slot_->final_norm, d_gain, rounded, rows);
 }
 
 // A tied table's gradient: the output layer's share overwrites, the embedding's is added later.
@@ -333,9 +328,12 @@ void Gpt<Real>::backward(int slot, const Token* tokens, const Token* targets, in
                          Sum gradient_scale, const Ready& ready) {
   slot_ = &memory_.slot(slot);
   if (places_.has_output()) {
-    output_input_gradient(memory_.logits, d_final_gain_, targets, batch * length, gradient_scale);
+    output_input_gradient(memory_.logits, d_final_gain_, product_gradient(), targets, batch * length,
+                          gradient_scale);
     output_weight_gradient(memory_.logits, batch * length);
     for (std::size_t i = tensors_.table().tensors.size(); i-- > places_.final_gain();) ready(i);
+  } else {
+    round_output_gradient(product_gradient(), batch * length);
   }
   for (std::size_t i = layers().size(); i-- > 0;) {
     // A forward pass left the activations of its last layer.
@@ -355,20 +353,17 @@ void Gpt<Real>::backward_input(int slot, int weight_slot, const Token* targets, 
   const int rows = batch * length;
   if (places_.has_output()) {
     Real* const logits = copies_table() ? memory_.logits : kept.logits;
-    output_input_gradient(logits, kept.final_norm, targets, rows, gradient_scale);
+    output_input_gradient(logits, kept.final_norm, kept.layers.back().project, targets, rows, gradient_scale);
     if (copies_table()) {
       output_weight_gradient(logits, rows);
       ready(places_.output_layer());
     }
+  } else {
+    round_output_gradient(kept.layers.back().project, rows);
   }
-  // The gradient of the residual stream changes on the way.
-  const std::ptrdiff_t count = std::ptrdiff_t{rows} * config_.width;
   for (std::size_t i = layers().size(); i-- > 0;) {
-    const LayerGradients& of = kept.layers[i];
-    layer_input_gradients(layers()[i], of, batch, length, [&](LayerTensor tensor) {
-      if (tensor == LayerTensor::project) std::copy_n(slot_->d_residual, count, of.project);
-      if (tensor == LayerTensor::output) std::copy_n(slot_->d_residual, count, of.output);
-    });
+    Real* const before = i > 0 ? kept.layers[i - 1].project : nullptr;
+    layer_input_gradients(layers()[i], kept.layers[i], before, batch, length, [](LayerTensor) {});
   }
 }
 

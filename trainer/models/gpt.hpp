@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
@@ -15,7 +16,8 @@ namespace muster::models {
 using compute::Token;
 
 /// A GPT's (GPT-2's or the Llama kind's) parameters, gradients and activations on one device. It computes in
-/// Real; compute::Accurate is the type of what needs more precision. Not thread-safe.
+/// Real; compute::Accurate is the type of what needs more precision, such as the residual stream and its
+/// gradient. Not thread-safe.
 ///
 /// It can be one stage of a pipeline, whose first layer gets its input from another stage, or whose last
 /// layer's output goes to one. Then forward() and backward() do the stage's part for one of several
@@ -37,7 +39,9 @@ class Gpt {
   ModelTensors<Sum>& tensors() noexcept { return tensors_; }
   int max_batch() const noexcept { return max_batch_; }
   /// Bytes of parameters, gradients and activations.
-  std::size_t bytes() const noexcept;
+  std::size_t bytes() const noexcept {
+    return tensors_.bytes() + memory_.bytes() + rotary_.size() * sizeof(Sum);
+  }
 
   /// Sum of the cross-entropy (nats) over batch * length predictions. tokens, targets: [batch, length];
   /// length <= context.
@@ -57,9 +61,9 @@ class Gpt {
   /// What a stage exchanges with its neighbours for micro-batch `slot`, below GptStage::micro_batches; each
   /// is [batch * length, width]. The residual stream before its first layer and behind its last one, and the
   /// gradient, of the output before backward() and of the input afterwards.
-  Real* input(int slot) { return memory_.slot(slot).layers.front().input; }
-  Real* output(int slot) { return memory_.slot(slot).residual; }
-  Real* gradient(int slot) { return memory_.slot(slot).d_residual; }
+  Sum* input(int slot) { return memory_.slot(slot).layers.front().input; }
+  Sum* output(int slot) { return memory_.slot(slot).residual; }
+  Sum* gradient(int slot) { return memory_.slot(slot).d_residual; }
   /// From the tokens or the input to the output, or to the final norm. Only a stage with the embeddings
   /// reads the tokens.
   void forward(int slot, const Token* tokens, int batch, int length);
@@ -88,28 +92,45 @@ class Gpt {
   Pair<Real> find_weight(std::size_t place);
   Pair<Sum> find_gradient(std::size_t place);
   /// sum = x + addend unless addend is null, and its norm.
-  void norm(const Real* x, const Real* addend, Real* sum, const Pair<Real>& p, const NormResult& to,
-            int rows);
-  void norm_backward(const Real* x, const Pair<Real>& p, const NormResult& of, const Pair<Sum>& d, int rows);
+  void norm(const Sum* x, const Real* addend, Sum* sum, const Pair<Real>& p, const NormResult& to, int rows);
+  /// Adds to the gradient of the residual stream. `rounded`, unless null, gets that gradient.
+  void norm_backward(const Sum* x, const Pair<Real>& p, const NormResult& of, const Pair<Sum>& d,
+                     Real* rounded, int rows);
+  /// Where backward() has the gradient of the residual stream that matrix products read.
+  Real* product_gradient() {
+    if constexpr (std::is_same_v<Real, Sum>)
+      return slot_->d_residual;
+    else
+      return memory_.d_rounded;
+  }
+  /// Copies the gradient that the next stage computed to where matrix products read it.
+  void round_output_gradient(Real* rounded, int rows);
   /// Rotates the queries and keys of (query | key | value), if the model has rotary positions.
   void rotate(Real* qkv, int rows, int length, bool back);
-  compute::AttentionShape attention_shape(int batch, int length) const;
+  compute::AttentionShape attention_shape(int batch, int length) const {
+    return {batch, length, config_.heads, config_.width, config_.kv_heads()};
+  }
   void linear(const Real* x, const Pair<Real>& p, Real* out, int rows, int from, int to);
   void expand(const Layer& layer, int rows);
   /// From the gradient of the residual stream behind the layer to that before it. `computed` follows as soon
-  /// as a tensor's gradient can be computed, before its operands change.
-  void layer_input_gradients(const Layer& layer, const LayerGradients& of, int batch, int length,
-                             const std::function<void(LayerTensor)>& computed);
+  /// as a tensor's gradient can be computed, before its operands change. of.project has the gradient behind
+  /// the layer; `before`, unless null, gets the one before it.
+  void layer_input_gradients(const Layer& layer, const LayerGradients& of, Real* before, int batch,
+                             int length, const std::function<void(LayerTensor)>& computed);
   void layer_weight_gradient(LayerTensor tensor, const Layer& layer, const LayerGradients& of, int rows);
   /// Copies a gain's gradient from where the input gradients left it.
   void take_gain(const Pair<Sum>& from, const Pair<Sum>& to);
-  void pair_ready(std::size_t layer, LayerTensor tensor, const Ready& ready) const;
+  void pair_ready(std::size_t layer, LayerTensor tensor, const Ready& ready) const {
+    const std::size_t place = places_.of(layer, tensor);
+    if (places_.has_biases()) ready(place + 1);
+    ready(place);
+  }
   void embed(const Token* tokens, int batch, int length);
   void forward_output(Real* logits, int rows);
   bool copies_table() const { return places_.has_output() && !is_trained(places_.output_layer()); }
   bool is_trained(std::size_t tensor) const { return tensors_.table().tensors[tensor].is_trained; }
-  void output_input_gradient(Real* logits, const Pair<Sum>& d_gain, const Token* targets, int rows,
-                             Sum gradient_scale);
+  void output_input_gradient(Real* logits, const Pair<Sum>& d_gain, Real* rounded, const Token* targets,
+                             int rows, Sum gradient_scale);
   void output_weight_gradient(const Real* logits, int rows);
   /// From norm1 to hidden.
   void forward_inside(const Layer& layer, int batch, int length);

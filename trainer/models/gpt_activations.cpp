@@ -50,18 +50,19 @@ template <typename Real>
 void GptActivations<Real>::lay_out_slot(Plan& plan, GptSlot<Real>& slot) {
   const GptConfig& config = plan.config;
   for (GptLayer<Real>& l : slot.layers) {
-    plan.reserve(&l.input, config.width);
+    plan.residual(&l.input);
     // With recompute, they share the first layer's memory.
     if (plan.recompute && &l != &slots.front().layers.front()) continue;
     for (GptNorm<Real>* norm : {&l.norm1, &l.norm2}) plan.norm(*norm);
-    for (Real** p : {&l.attention, &l.middle}) plan.reserve(p, config.width);
+    plan.residual(&l.middle);
+    plan.reserve(&l.attention, config.width);
     plan.reserve(&l.wide, config.expanded_width());
     plan.reserve(&l.hidden, config.mlp_width());
     plan.reserve(&l.qkv, config.qkv_width());
     plan.sums.reserve(&l.log_sum, plan.rows * static_cast<std::size_t>(config.heads));
   }
   if (plan.has_output) plan.norm(slot.final_norm);
-  for (Real** p : {&slot.residual, &slot.d_residual}) plan.reserve(p, config.width);
+  for (Sum** p : {&slot.residual, &slot.d_residual}) plan.residual(p);
 }
 
 template <typename Real>
@@ -75,6 +76,7 @@ void GptActivations<Real>::lay_out_outside(Plan& plan) {
     plan.reals.reserve(&logits, plan.logits);
   if (config.llama) plan.reserve(&d_hidden, config.mlp_width());
   if (splits) return;
+  if (!std::is_same_v<Real, Sum>) plan.reserve(&d_rounded, config.width);
   plan.reserve(&d_wide, config.expanded_width());
   plan.reserve(&d_qkv, config.qkv_width());
 }

@@ -47,10 +47,10 @@ template <typename Real>
 struct GptLayer {
   GptLayerTensors<Real> p;
   GptLayerTensors<compute::Accurate<Real>> d;
-  Real* input;            ///< residual stream at the layer's start
-  GptNorm<Real> norm1;    ///< of input
-  Real *qkv, *attention;  ///< attention: before its output projection
-  Real* middle;           ///< residual stream between attention and MLP
+  compute::Accurate<Real>* input;   ///< residual stream at the layer's start
+  GptNorm<Real> norm1;              ///< of input
+  Real *qkv, *attention;            ///< attention: before its output projection
+  compute::Accurate<Real>* middle;  ///< residual stream between attention and MLP
   GptNorm<Real> norm2;
   Real *wide, *hidden;  ///< the MLP before and behind its activation function
   compute::Accurate<Real>* log_sum;
@@ -60,7 +60,7 @@ struct GptLayer {
 template <typename Real>
 struct GptSlot {
   std::vector<GptLayer<Real>> layers;
-  Real *residual, *d_residual;  ///< residual: behind the last layer
+  compute::Accurate<Real>*residual, *d_residual;  ///< residual: behind the last layer
   GptNorm<Real> final_norm;
 };
 
@@ -99,6 +99,8 @@ class GptActivations {
   GptNorm<Real> unused_norm;  ///< of a stage's output, whose norm the next stage computes
   // Gradients of activations, reused by every layer. The Llama kind's MLP needs that of its hidden values.
   Real *d_norm, *d_attention, *d_wide = nullptr, *d_qkv = nullptr, *d_hidden = nullptr;
+  /// The gradient of the residual stream as matrix products read it: rounded, or null where Real is accurate.
+  Real* d_rounded = nullptr;
 
  private:
   /// What is laid out: the sizes, and the blocks so far.
@@ -110,6 +112,8 @@ class GptActivations {
     Layout<Sum> sums;
 
     void reserve(Real** block, int width) { reals.reserve(block, rows * static_cast<std::size_t>(width)); }
+    /// Part of the residual stream, or its gradient.
+    void residual(Sum** block) { sums.reserve(block, rows * static_cast<std::size_t>(config.width)); }
     void norm(GptNorm<Real>& to);
     void gain(GptPair<Sum>& to);
   };

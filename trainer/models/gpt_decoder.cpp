@@ -72,13 +72,16 @@ void GptDecoder<Real>::lay_out() {
   for (Real** cache : {&keys_, &values_})
     layout.reserve(cache, static_cast<std::size_t>(config_.layers) * context *
                               static_cast<std::size_t>(config_.kv_width()));
-  for (Real** p : {&residual_, &sum_, &norm_, &attention_, &projection_}) layout.reserve(p, rows * width);
+  for (Real** p : {&norm_, &attention_, &projection_}) layout.reserve(p, rows * width);
   layout.reserve(&qkv_, rows * static_cast<std::size_t>(config_.qkv_width()));
   layout.reserve(&wide_, rows * static_cast<std::size_t>(config_.expanded_width()));
   layout.reserve(&hidden_, rows * static_cast<std::size_t>(config_.mlp_width()));
   layout.reserve(&logits_, static_cast<std::size_t>(compute_.padded_classes(config_.vocabulary)));
   activations_ = layout.allocate(compute_.memory());
-  statistics_ = compute::Arena<Sum>(2 * rows, compute_.memory());
+  Layout<Sum> accurate;
+  for (Sum** p : {&residual_, &sum_}) accurate.reserve(p, rows * width);
+  accurate.reserve(&statistics_, 2 * rows);
+  accurate_ = accurate.allocate(compute_.memory());
   if (!compute_.memory().is_host()) host_logits_.resize(static_cast<std::size_t>(config_.vocabulary));
 }
 
@@ -89,9 +92,9 @@ void GptDecoder<Real>::project(const Real* x, std::size_t tensor, Real* out, int
 }
 
 template <typename Real>
-void GptDecoder<Real>::norm(const Real* x, const Real* addend, Real* sum, std::size_t gain, int rows) {
+void GptDecoder<Real>::norm(const Sum* x, const Real* addend, Sum* sum, std::size_t gain, int rows) {
   const int width = config_.width;
-  Sum *rstd = statistics_.data(), *mean = rstd + rows;
+  Sum *rstd = statistics_, *mean = rstd + rows;
   if (config_.llama) {
     return compute_.llama()->rms_norm(x, addend, sum, weight(gain), norm_, rstd, rows, width,
                                       config_.llama->norm_epsilon);

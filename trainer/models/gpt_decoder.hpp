@@ -51,7 +51,7 @@ class GptDecoder {
   /// Adds projection_ to residual_, and computes the norm in norm_.
   void add_and_norm(std::size_t gain, int rows);
   /// sum = x + addend unless addend is null, and its norm in norm_.
-  void norm(const Real* x, const Real* addend, Real* sum, std::size_t gain, int rows);
+  void norm(const Sum* x, const Real* addend, Sum* sum, std::size_t gain, int rows);
   void activate(int rows);
 
   GptConfig config_;
@@ -60,11 +60,12 @@ class GptDecoder {
   compute::Compute<Real>& compute_;
   compute::DecodeCompute<Real>& decode_;
   compute::Arena<Real> parameters_, activations_;
-  compute::Arena<Sum> statistics_, rotary_;
+  compute::Arena<Sum> accurate_, rotary_;
   int length_ = 0;
   Real *keys_, *values_;  ///< of each layer, as DecodeCompute has them
   /// residual_ lacks projection_ from the first layer's attention on, until add_and_norm().
-  Real *residual_, *sum_, *norm_, *qkv_, *attention_, *projection_, *wide_, *hidden_, *logits_;
+  Sum *residual_, *sum_, *statistics_;
+  Real *norm_, *qkv_, *attention_, *projection_, *wide_, *hidden_, *logits_;
   std::vector<Real> host_logits_;  ///< of another device
 };
 

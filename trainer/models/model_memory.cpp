@@ -45,7 +45,7 @@ void add_tensors(MemorySegments& segments, const TensorTable& table, std::size_t
 
 MemorySegments gpt_memory(const GptConfig& config, const GptStage& stage, std::uint64_t max_batch,
                           std::size_t real_bytes, std::size_t extra, bool recompute) {
-  const Blocks reals(real_bytes), statistics(accurate_bytes(real_bytes));
+  const Blocks reals(real_bytes), accurate(accurate_bytes(real_bytes));
   const auto slots = static_cast<std::uint64_t>(stage.micro_batches),
              layers = static_cast<std::uint64_t>(stage.layers.count()) * slots,
              width = static_cast<std::uint64_t>(config.width),
@@ -59,13 +59,14 @@ MemorySegments gpt_memory(const GptConfig& config, const GptStage& stage, std::u
   const std::uint64_t rows = max_batch * static_cast<std::uint64_t>(config.context);
   MemorySegments segments;
   add_tensors(segments, gpt_tensors(config, stage.layers), real_bytes, extra);
-  add_activations(segments, "residual stream", reals(rows * width, layers + kept + slots + 1));
+  add_activations(segments, "residual stream",
+                  accurate(rows * width, layers + kept + slots) + reals(rows * width));
   add_activations(
       segments, "normalizations",
-      reals(rows * width, 2 * kept + final_norms) + statistics(rows, per_norm * (2 * kept + final_norms)));
+      reals(rows * width, 2 * kept + final_norms) + accurate(rows, per_norm * (2 * kept + final_norms)));
   add_activations(segments, "attention",
                   reals(rows * width, kept) + reals(rows * qkv_width, kept) +
-                      statistics(rows * static_cast<std::uint64_t>(config.heads), kept));
+                      accurate(rows * static_cast<std::uint64_t>(config.heads), kept));
   add_activations(segments, "MLP", reals(rows * expanded, kept) + reals(rows * hidden, kept));
   const auto weight_slots = static_cast<std::uint64_t>(stage.weight_slots),
              own_layers = static_cast<std::uint64_t>(stage.layers.count());
@@ -76,11 +77,14 @@ MemorySegments gpt_memory(const GptConfig& config, const GptStage& stage, std::u
         reals(rows * static_cast<std::uint64_t>(config.vocabulary), keeps_logits ? weight_slots : 1));
   }
   const std::uint64_t products = weight_slots > 0 ? weight_slots * own_layers : 1;
-  add_activations(
-      segments, "activation gradients",
-      reals(rows * width, slots + 2 + 2 * weight_slots * own_layers) + reals(rows * expanded, products) +
-          reals(rows * qkv_width, products) + (config.llama ? reals(rows * hidden) : 0) +
-          statistics(width, weight_slots * (config.llama ? 1 : 2) * (2 * own_layers + has_output)));
+  // For matrix products; weight slots have one for each of them.
+  const bool rounds = real_bytes < accurate_bytes(real_bytes) && weight_slots == 0;
+  add_activations(segments, "activation gradients",
+                  accurate(rows * width, slots) +
+                      reals(rows * width, 2 + 2 * weight_slots * own_layers + (rounds ? 1 : 0)) +
+                      reals(rows * expanded, products) + reals(rows * qkv_width, products) +
+                      (config.llama ? reals(rows * hidden) : 0) +
+                      accurate(width, weight_slots * (config.llama ? 1 : 2) * (2 * own_layers + has_output)));
   if (config.llama)
     segments.push_back({"rotary positions", rotary_size(config) * accurate_bytes(real_bytes)});
   return segments;
@@ -99,7 +103,8 @@ MemorySegments decoder_memory(const GptConfig& config, std::size_t real_bytes) {
   segments.push_back({"parameters that are rounded", floats(std::min<std::uint64_t>(parameters, 1 << 24))});
   segments.push_back({"keys and values", reals(cached, 2)});
   add_activations(segments, "activations",
-                  reals(rows * width, 5) + reals(rows * static_cast<std::uint64_t>(config.qkv_width())) +
+                  reals(rows * width, 3) + floats(rows * width, 2) +
+                      reals(rows * static_cast<std::uint64_t>(config.qkv_width())) +
                       reals(rows * static_cast<std::uint64_t>(config.expanded_width())) +
                       reals(rows * static_cast<std::uint64_t>(config.mlp_width())) +
                       reals(static_cast<std::uint64_t>(config.vocabulary) + 64) + floats(2 * rows) +

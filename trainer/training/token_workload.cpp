@@ -161,7 +161,7 @@ class TokenStage final : public StageModel {
     }
   };
   Slot& at(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
-  std::span<std::byte> exchanged(int slot, Real* values) {
+  std::span<std::byte> exchanged(int slot, compute::Accurate<Real>* values) {
     const std::size_t count = at(slot).predictions() * static_cast<std::size_t>(gpt_.config().width);
     return std::as_writable_bytes(std::span(values, count));
   }

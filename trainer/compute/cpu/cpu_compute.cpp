@@ -155,7 +155,7 @@ void CpuCompute<Real>::tiled_panels(const MatmulShape& s, const Sum* a, const Re
 
 template <typename Real>
 void CpuCompute<Real>::embed(const Token* tokens, const Real* token_table, const Real* position_table,
-                             Real* out, int batch, int length, int width) {
+                             Sum* out, int batch, int length, int width) {
   const std::size_t rows = static_cast<std::size_t>(batch) * length;
   parallel_for(threads_, rows, 1, rows * width, [&](std::size_t begin, std::size_t end) {
     kernels_.rows.embed(tokens, token_table, position_table, out, static_cast<int>(begin),
@@ -164,7 +164,7 @@ void CpuCompute<Real>::embed(const Token* tokens, const Real* token_table, const
 }
 
 template <typename Real>
-void CpuCompute<Real>::embed_backward(const Token* tokens, const Real* d_out, Sum* d_token_table,
+void CpuCompute<Real>::embed_backward(const Token* tokens, const Sum* d_out, Sum* d_token_table,
                                       Sum* d_position_table, int batch, int length, int positions,
                                       int width) {
   std::fill_n(d_position_table, std::ptrdiff_t{positions} * width, Sum(0));
@@ -172,19 +172,19 @@ void CpuCompute<Real>::embed_backward(const Token* tokens, const Real* d_out, Su
   parallel_for(threads_, static_cast<std::size_t>(width), 16,
                static_cast<std::size_t>(batch) * length * width, [&](std::size_t begin, std::size_t end) {
                  for (int row = 0; row < batch * length; ++row) {
-                   const Real* from = d_out + std::ptrdiff_t{row} * width;
+                   const Sum* from = d_out + std::ptrdiff_t{row} * width;
                    Sum* token = d_token_table + std::ptrdiff_t{tokens[row]} * width;
                    Sum* position = d_position_table + std::ptrdiff_t{row % length} * width;
                    for (std::size_t i = begin; i < end; ++i) {
-                     token[i] += Sum(from[i]);
-                     position[i] += Sum(from[i]);
+                     token[i] += from[i];
+                     position[i] += from[i];
                    }
                  }
                });
 }
 
 template <typename Real>
-void CpuCompute<Real>::layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain,
+void CpuCompute<Real>::layer_norm(const Sum* x, const Real* addend, Sum* sum, const Real* gain,
                                   const Real* bias, Real* out, Sum* mean, Sum* rstd, int rows, int width) {
   parallel_for(threads_, static_cast<std::size_t>(rows), 1, static_cast<std::size_t>(rows) * width,
                [&](std::size_t begin, std::size_t end) {
@@ -220,11 +220,12 @@ void CpuCompute<Real>::sum_rows(int rows, int width, std::initializer_list<Sum*>
 }
 
 template <typename Real>
-void CpuCompute<Real>::layer_norm_backward(const Real* x, const Real* gain, const Sum* mean, const Sum* rstd,
-                                           const Real* d_out, Real* d_x, Sum* d_gain, Sum* d_bias, int rows,
-                                           int width) {
+void CpuCompute<Real>::layer_norm_backward(const Sum* x, const Real* gain, const Sum* mean, const Sum* rstd,
+                                           const Real* d_out, Sum* d_x, Real* rounded, Sum* d_gain,
+                                           Sum* d_bias, int rows, int width) {
   sum_rows(rows, width, {d_gain, d_bias}, [&](Sum* sums, int begin, int end) {
-    kernels_.rows.layer_norm_backward(x, gain, mean, rstd, d_out, d_x, sums, sums + width, begin, end, width);
+    kernels_.rows.layer_norm_backward(x, gain, mean, rstd, d_out, d_x, rounded, sums, sums + width, begin,
+                                      end, width);
   });
 }
 
@@ -246,11 +247,6 @@ template <typename Real>
 void CpuCompute<Real>::column_sums(const Real* x, Sum* out, int rows, int width) {
   sum_rows(rows, width, {out},
            [&](Sum* sums, int begin, int end) { kernels_.rows.column_sums(x, sums, begin, end, width); });
-}
-
-template <typename Real>
-void CpuCompute<Real>::fill_zero(Real* x, std::size_t count) {
-  std::fill_n(x, count, Real{});
 }
 
 template <typename Real>

@@ -38,18 +38,17 @@ class CpuCompute final : public Compute<Real> {
   void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) override;
   void weight_gradient(int rows, int from, int to, const Real* input, const Real* d_out, Sum* d_weight,
                        Sum* d_bias) override;
-  void embed(const Token* tokens, const Real* token_table, const Real* position_table, Real* out, int batch,
+  void embed(const Token* tokens, const Real* token_table, const Real* position_table, Sum* out, int batch,
              int length, int width) override;
-  void embed_backward(const Token* tokens, const Real* d_out, Sum* d_token_table, Sum* d_position_table,
+  void embed_backward(const Token* tokens, const Sum* d_out, Sum* d_token_table, Sum* d_position_table,
                       int batch, int length, int positions, int width) override;
-  void layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias, Real* out,
+  void layer_norm(const Sum* x, const Real* addend, Sum* sum, const Real* gain, const Real* bias, Real* out,
                   Sum* mean, Sum* rstd, int rows, int width) override;
-  void layer_norm_backward(const Real* x, const Real* gain, const Sum* mean, const Sum* rstd,
-                           const Real* d_out, Real* d_x, Sum* d_gain, Sum* d_bias, int rows,
+  void layer_norm_backward(const Sum* x, const Real* gain, const Sum* mean, const Sum* rstd,
+                           const Real* d_out, Sum* d_x, Real* rounded, Sum* d_gain, Sum* d_bias, int rows,
                            int width) override;
   void gelu(const Real* x, Real* out, std::size_t count) override;
   void gelu_backward(const Real* x, Real* d_inout, std::size_t count) override;
-  void fill_zero(Real* x, std::size_t count) override;
   void attention(const AttentionShape& shape, const Real* qkv, Real* out, Sum* log_sum) override;
   void attention_backward(const AttentionShape& shape, const Real* qkv, const Real* out, const Sum* log_sum,
                           const Real* d_out, Real* d_qkv) override;

@@ -22,24 +22,26 @@ void CpuLlamaCompute<Real>::for_rows(int rows, int width, const Kernel& kernel) 
 }
 
 template <typename Real>
-void CpuLlamaCompute<Real>::embed(const Token* tokens, const Real* token_table, Real* out, int rows,
+void CpuLlamaCompute<Real>::embed(const Token* tokens, const Real* token_table, Sum* out, int rows,
                                   int width) {
   for_rows(rows, width, [&](int begin, int end) {
     for (std::ptrdiff_t row = begin; row < end; ++row)
-      std::copy_n(token_table + std::ptrdiff_t{tokens[row]} * width, width, out + row * width);
+      std::transform(token_table + std::ptrdiff_t{tokens[row]} * width,
+                     token_table + (std::ptrdiff_t{tokens[row]} + 1) * width, out + row * width,
+                     [](Real x) { return Sum(x); });
   });
 }
 
 template <typename Real>
-void CpuLlamaCompute<Real>::embed_backward(const Token* tokens, const Real* d_out, Sum* d_token_table,
+void CpuLlamaCompute<Real>::embed_backward(const Token* tokens, const Sum* d_out, Sum* d_token_table,
                                            int rows, int width) {
   // Threads own columns, so equal tokens cause no race. 16 floats are one cache line.
   parallel_for(threads_, static_cast<std::size_t>(width), 16, static_cast<std::size_t>(rows) * width,
                [&](std::size_t begin, std::size_t end) {
                  for (std::ptrdiff_t row = 0; row < rows; ++row) {
-                   const Real* from = d_out + row * width;
+                   const Sum* from = d_out + row * width;
                    Sum* to = d_token_table + std::ptrdiff_t{tokens[row]} * width;
-                   for (std::size_t i = begin; i < end; ++i) to[i] += Sum(from[i]);
+                   for (std::size_t i = begin; i < end; ++i) to[i] += from[i];
                  }
                });
 }
@@ -50,19 +52,19 @@ void CpuLlamaCompute<Real>::clear(Sum* gradient, std::size_t count) {
 }
 
 template <typename Real>
-void CpuLlamaCompute<Real>::rms_norm(const Real* x, const Real* addend, Real* sum, const Real* gain,
-                                     Real* out, Sum* rstd, int rows, int width, double epsilon) {
+void CpuLlamaCompute<Real>::rms_norm(const Sum* x, const Real* addend, Sum* sum, const Real* gain, Real* out,
+                                     Sum* rstd, int rows, int width, double epsilon) {
   for_rows(rows, width, [&](int begin, int end) {
     kernels_.rms_norm(x, addend, sum, gain, out, rstd, begin, end, width, Sum(epsilon));
   });
 }
 
 template <typename Real>
-void CpuLlamaCompute<Real>::rms_norm_backward(const Real* x, const Real* gain, const Sum* rstd,
-                                              const Real* d_out, Real* d_x, Sum* d_gain, int rows,
-                                              int width) {
+void CpuLlamaCompute<Real>::rms_norm_backward(const Sum* x, const Real* gain, const Sum* rstd,
+                                              const Real* d_out, Sum* d_x, Real* rounded, Sum* d_gain,
+                                              int rows, int width) {
   compute_.sum_rows(rows, width, {d_gain}, [&](Sum* sums, int begin, int end) {
-    kernels_.rms_norm_backward(x, gain, rstd, d_out, d_x, sums, begin, end, width);
+    kernels_.rms_norm_backward(x, gain, rstd, d_out, d_x, rounded, sums, begin, end, width);
   });
 }
 

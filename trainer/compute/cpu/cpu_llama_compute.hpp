@@ -16,14 +16,14 @@ class CpuLlamaCompute final : public LlamaCompute<Real> {
   using Sum = Accurate<Real>;
   CpuLlamaCompute(CpuCompute<Real>& compute, const Kernels<Real>& kernels);
 
-  void embed(const Token* tokens, const Real* token_table, Real* out, int rows, int width) override;
-  void embed_backward(const Token* tokens, const Real* d_out, Sum* d_token_table, int rows,
+  void embed(const Token* tokens, const Real* token_table, Sum* out, int rows, int width) override;
+  void embed_backward(const Token* tokens, const Sum* d_out, Sum* d_token_table, int rows,
                       int width) override;
   void clear(Sum* gradient, std::size_t count) override;
-  void rms_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, Real* out, Sum* rstd,
-                int rows, int width, double epsilon) override;
-  void rms_norm_backward(const Real* x, const Real* gain, const Sum* rstd, const Real* d_out, Real* d_x,
-                         Sum* d_gain, int rows, int width) override;
+  void rms_norm(const Sum* x, const Real* addend, Sum* sum, const Real* gain, Real* out, Sum* rstd, int rows,
+                int width, double epsilon) override;
+  void rms_norm_backward(const Sum* x, const Real* gain, const Sum* rstd, const Real* d_out, Sum* d_x,
+                         Real* rounded, Sum* d_gain, int rows, int width) override;
   void rotate(const RotaryShape& shape, const Sum* table, Real* x, bool back) override;
   void swiglu(const Real* gate_up, Real* out, int rows, int width) override;
   void swiglu_backward(const Real* gate_up, const Real* d_out, Real* d_gate_up, int rows, int width) override;

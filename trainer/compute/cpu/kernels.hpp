@@ -18,14 +18,16 @@ namespace muster::compute::cpu {
 
 template <typename Real>
 struct RowKernels {
-  void (*embed)(const Token* tokens, const Real* token_table, const Real* position_table, Real* out,
+  void (*embed)(const Token* tokens, const Real* token_table, const Real* position_table, Accurate<Real>* out,
                 int begin, int end, int length, int width);
-  void (*layer_norm)(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias,
-                     Real* out, Accurate<Real>* mean, Accurate<Real>* rstd, int begin, int end, int width);
+  void (*layer_norm)(const Accurate<Real>* x, const Real* addend, Accurate<Real>* sum, const Real* gain,
+                     const Real* bias, Real* out, Accurate<Real>* mean, Accurate<Real>* rstd, int begin,
+                     int end, int width);
   /// Adds this range's share to d_gain and d_bias.
-  void (*layer_norm_backward)(const Real* x, const Real* gain, const Accurate<Real>* mean,
-                              const Accurate<Real>* rstd, const Real* d_out, Real* d_x,
-                              Accurate<Real>* d_gain, Accurate<Real>* d_bias, int begin, int end, int width);
+  void (*layer_norm_backward)(const Accurate<Real>* x, const Real* gain, const Accurate<Real>* mean,
+                              const Accurate<Real>* rstd, const Real* d_out, Accurate<Real>* d_x,
+                              Real* rounded, Accurate<Real>* d_gain, Accurate<Real>* d_bias, int begin,
+                              int end, int width);
   /// out += x.
   void (*add)(const Accurate<Real>* x, Accurate<Real>* out, std::size_t count);
   void (*gelu)(const Real* x, Real* out, std::size_t count);
@@ -73,11 +75,12 @@ struct PoolKernels {
 /// Rows [begin, end); LlamaCompute documents the formulas.
 template <typename Real>
 struct LlamaKernels {
-  void (*rms_norm)(const Real* x, const Real* addend, Real* sum, const Real* gain, Real* out,
-                   Accurate<Real>* rstd, int begin, int end, int width, Accurate<Real> epsilon);
+  void (*rms_norm)(const Accurate<Real>* x, const Real* addend, Accurate<Real>* sum, const Real* gain,
+                   Real* out, Accurate<Real>* rstd, int begin, int end, int width, Accurate<Real> epsilon);
   /// Adds this range's share to d_gain.
-  void (*rms_norm_backward)(const Real* x, const Real* gain, const Accurate<Real>* rstd, const Real* d_out,
-                            Real* d_x, Accurate<Real>* d_gain, int begin, int end, int width);
+  void (*rms_norm_backward)(const Accurate<Real>* x, const Real* gain, const Accurate<Real>* rstd,
+                            const Real* d_out, Accurate<Real>* d_x, Real* rounded, Accurate<Real>* d_gain,
+                            int begin, int end, int width);
   /// sign: -1 rotates back.
   void (*rotate)(const RotaryShape& shape, const Accurate<Real>* table, Real* x, int begin, int end,
                  Accurate<Real> sign);

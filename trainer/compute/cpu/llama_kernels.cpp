@@ -8,45 +8,48 @@
 namespace {
 
 template <typename Real>
-void rms_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, Real* out, Accurate<Real>* rstd,
-              int begin, int end, int width, Accurate<Real> epsilon) {
+void rms_norm(const Accurate<Real>* x, const Real* addend, Accurate<Real>* sum, const Real* gain, Real* out,
+              Accurate<Real>* rstd, int begin, int end, int width, Accurate<Real> epsilon) {
   using Sum = Accurate<Real>;
   for (int row = begin; row < end; ++row) {
     const std::ptrdiff_t at = std::ptrdiff_t{row} * width;
-    const Real* from = sum_residual(x, addend, sum, at, width);
+    const Sum* from = sum_residual(x, addend, sum, at, width);
     Sum squares = 0;
 #pragma omp simd reduction(+ : squares)
-    for (int i = 0; i < width; ++i) squares += widen(from[i]) * widen(from[i]);
+    for (int i = 0; i < width; ++i) squares += from[i] * from[i];
     const Sum scale = Sum(1) / __builtin_sqrt(squares / Sum(width) + epsilon);
     Real* to = out + at;
 #pragma omp simd
-    for (int i = 0; i < width; ++i) store(to[i], widen(from[i]) * scale * widen(gain[i]));
+    for (int i = 0; i < width; ++i) store(to[i], from[i] * scale * widen(gain[i]));
     rstd[row] = scale;
   }
 }
 
 template <typename Real>
-void rms_norm_backward(const Real* x, const Real* gain, const Accurate<Real>* rstd, const Real* d_out,
-                       Real* d_x, Accurate<Real>* d_gain, int begin, int end, int width) {
+void rms_norm_backward(const Accurate<Real>* x, const Real* gain, const Accurate<Real>* rstd,
+                       const Real* d_out, Accurate<Real>* d_x, Real* rounded, Accurate<Real>* d_gain,
+                       int begin, int end, int width) {
   using Sum = Accurate<Real>;
   for (int row = begin; row < end; ++row) {
     const std::ptrdiff_t at = std::ptrdiff_t{row} * width;
-    const Real *from = x + at, *d = d_out + at;
-    Real* to = d_x + at;
+    const Sum* from = x + at;
+    const Real* d = d_out + at;
+    Sum* to = d_x + at;
     const Sum scale = rstd[row];
     Sum dot = 0;
 #pragma omp simd reduction(+ : dot)
     for (int i = 0; i < width; ++i) {
-      const Sum hat = widen(from[i]) * scale;
+      const Sum hat = from[i] * scale;
       dot += widen(d[i]) * widen(gain[i]) * hat;
       d_gain[i] += widen(d[i]) * hat;
     }
     dot /= Sum(width);
 #pragma omp simd
     for (int i = 0; i < width; ++i) {
-      const Sum hat = widen(from[i]) * scale;
-      store(to[i], widen(to[i]) + (widen(d[i]) * widen(gain[i]) - hat * dot) * scale);
+      const Sum hat = from[i] * scale;
+      to[i] += (widen(d[i]) * widen(gain[i]) - hat * dot) * scale;
     }
+    if (rounded) store_row(to, rounded + at, width);
   }
 }
 

@@ -10,13 +10,22 @@ namespace {
 
 /// The row that a norm reads: `x`, or sum = x + addend unless `addend` is null. Rows start at element `at`.
 template <typename Real>
-const Real* sum_residual(const Real* x, const Real* addend, Real* sum, std::ptrdiff_t at, int width) {
+const Accurate<Real>* sum_residual(const Accurate<Real>* x, const Real* addend, Accurate<Real>* sum,
+                                   std::ptrdiff_t at, int width) {
   if (!addend) return x + at;
-  const Real *left = x + at, *right = addend + at;
-  Real* to = sum + at;
+  const Accurate<Real>* left = x + at;
+  const Real* right = addend + at;
+  Accurate<Real>* to = sum + at;
 #pragma omp simd
-  for (int i = 0; i < width; ++i) store(to[i], widen(left[i]) + widen(right[i]));
+  for (int i = 0; i < width; ++i) to[i] = left[i] + widen(right[i]);
   return to;
+}
+
+/// to = x.
+template <typename Real>
+void store_row(const Accurate<Real>* x, Real* to, int width) {
+#pragma omp simd
+  for (int i = 0; i < width; ++i) store(to[i], x[i]);
 }
 
 }  // namespace

@@ -12,55 +12,57 @@ using muster::compute::Token;
 constexpr double layer_norm_epsilon = 1e-5;
 
 template <typename Real>
-void embed(const Token* tokens, const Real* token_table, const Real* position_table, Real* out, int begin,
-           int end, int length, int width) {
+void embed(const Token* tokens, const Real* token_table, const Real* position_table, Accurate<Real>* out,
+           int begin, int end, int length, int width) {
   for (int row = begin; row < end; ++row) {
     const Real* token = token_table + std::ptrdiff_t{tokens[row]} * width;
     const Real* position = position_table + std::ptrdiff_t{row % length} * width;
-    Real* to = out + std::ptrdiff_t{row} * width;
+    Accurate<Real>* to = out + std::ptrdiff_t{row} * width;
 #pragma omp simd
-    for (int i = 0; i < width; ++i) store(to[i], widen(token[i]) + widen(position[i]));
+    for (int i = 0; i < width; ++i) to[i] = widen(token[i]) + widen(position[i]);
   }
 }
 
 template <typename Real>
-void layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias, Real* out,
-                Accurate<Real>* mean, Accurate<Real>* rstd, int begin, int end, int width) {
+void layer_norm(const Accurate<Real>* x, const Real* addend, Accurate<Real>* sum, const Real* gain,
+                const Real* bias, Real* out, Accurate<Real>* mean, Accurate<Real>* rstd, int begin, int end,
+                int width) {
   using Sum = Accurate<Real>;
   for (int row = begin; row < end; ++row) {
     const std::ptrdiff_t at = std::ptrdiff_t{row} * width;
-    const Real* from = sum_residual(x, addend, sum, at, width);
+    const Sum* from = sum_residual(x, addend, sum, at, width);
     Sum total = 0;
 #pragma omp simd reduction(+ : total)
-    for (int i = 0; i < width; ++i) total += widen(from[i]);
+    for (int i = 0; i < width; ++i) total += from[i];
     const Sum average = total / Sum(width);
     Sum squares = 0;
 #pragma omp simd reduction(+ : squares)
-    for (int i = 0; i < width; ++i) squares += (widen(from[i]) - average) * (widen(from[i]) - average);
+    for (int i = 0; i < width; ++i) squares += (from[i] - average) * (from[i] - average);
     const Sum scale = Sum(1) / __builtin_sqrt(squares / Sum(width) + Sum(layer_norm_epsilon));
     Real* to = out + at;
 #pragma omp simd
     for (int i = 0; i < width; ++i)
-      store(to[i], (widen(from[i]) - average) * scale * widen(gain[i]) + widen(bias[i]));
+      store(to[i], (from[i] - average) * scale * widen(gain[i]) + widen(bias[i]));
     mean[row] = average;
     rstd[row] = scale;
   }
 }
 
 template <typename Real>
-void layer_norm_backward(const Real* x, const Real* gain, const Accurate<Real>* mean,
-                         const Accurate<Real>* rstd, const Real* d_out, Real* d_x, Accurate<Real>* d_gain,
-                         Accurate<Real>* d_bias, int begin, int end, int width) {
+void layer_norm_backward(const Accurate<Real>* x, const Real* gain, const Accurate<Real>* mean,
+                         const Accurate<Real>* rstd, const Real* d_out, Accurate<Real>* d_x, Real* rounded,
+                         Accurate<Real>* d_gain, Accurate<Real>* d_bias, int begin, int end, int width) {
   using Sum = Accurate<Real>;
   for (int row = begin; row < end; ++row) {
     const std::ptrdiff_t at = std::ptrdiff_t{row} * width;
-    const Real *from = x + at, *d = d_out + at;
-    Real* to = d_x + at;
+    const Sum* from = x + at;
+    const Real* d = d_out + at;
+    Sum* to = d_x + at;
     const Sum average = mean[row], scale = rstd[row];
     Sum sum = 0, dot = 0;
 #pragma omp simd reduction(+ : sum, dot)
     for (int i = 0; i < width; ++i) {
-      const Sum hat = (widen(from[i]) - average) * scale;
+      const Sum hat = (from[i] - average) * scale;
       const Sum d_hat = widen(d[i]) * widen(gain[i]);
       sum += d_hat;
       dot += d_hat * hat;
@@ -71,9 +73,10 @@ void layer_norm_backward(const Real* x, const Real* gain, const Accurate<Real>* 
     dot /= Sum(width);
 #pragma omp simd
     for (int i = 0; i < width; ++i) {
-      const Sum hat = (widen(from[i]) - average) * scale;
-      store(to[i], widen(to[i]) + (widen(d[i]) * widen(gain[i]) - sum - hat * dot) * scale);
+      const Sum hat = (from[i] - average) * scale;
+      to[i] += (widen(d[i]) * widen(gain[i]) - sum - hat * dot) * scale;
     }
+    if (rounded) store_row(to, rounded + at, width);
   }
 }
 

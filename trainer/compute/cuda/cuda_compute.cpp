@@ -120,7 +120,7 @@ void CudaCompute::column_sums(const bfloat16* x, float* out, int rows, int width
 }
 
 void CudaCompute::embed(const Token* tokens, const bfloat16* token_table, const bfloat16* position_table,
-                        bfloat16* out, int batch, int length, int width) {
+                        float* out, int batch, int length, int width) {
   require(width % 8 == 0, fmt::format("on a GPU the width is a multiple of 8, and --width is {}", width));
   const int rows = batch * length;
   const void* const on_device = tokens_.send(tokens, static_cast<std::size_t>(rows) * sizeof(Token));
@@ -128,7 +128,7 @@ void CudaCompute::embed(const Token* tokens, const bfloat16* token_table, const 
               token_table, position_table, out);
 }
 
-void CudaCompute::embed_backward(const Token* tokens, const bfloat16* d_out, float* d_token_table,
+void CudaCompute::embed_backward(const Token* tokens, const float* d_out, float* d_token_table,
                                  float* d_position_table, int batch, int length, int positions, int width) {
   token_sort_index_.sort(tokens, static_cast<std::size_t>(batch) * static_cast<std::size_t>(length));
   const auto& distinct = token_sort_index_.distinct;
@@ -155,7 +155,7 @@ void CudaCompute::embed_backward(const Token* tokens, const bfloat16* d_out, flo
               length, width, d_out, d_position_table);
 }
 
-void CudaCompute::layer_norm(const bfloat16* x, const bfloat16* addend, bfloat16* sum, const bfloat16* gain,
+void CudaCompute::layer_norm(const float* x, const bfloat16* addend, float* sum, const bfloat16* gain,
                              const bfloat16* bias, bfloat16* out, float* mean, float* rstd, int rows,
                              int width) {
   require(width % 8 == 0 && width <= widest_row,
@@ -164,13 +164,13 @@ void CudaCompute::layer_norm(const bfloat16* x, const bfloat16* addend, bfloat16
               addend, sum, gain, bias, out, mean, rstd);
 }
 
-void CudaCompute::layer_norm_backward(const bfloat16* x, const bfloat16* gain, const float* mean,
-                                      const float* rstd, const bfloat16* d_out, bfloat16* d_x, float* d_gain,
-                                      float* d_bias, int rows, int width) {
+void CudaCompute::layer_norm_backward(const float* x, const bfloat16* gain, const float* mean,
+                                      const float* rstd, const bfloat16* d_out, float* d_x, bfloat16* rounded,
+                                      float* d_gain, float* d_bias, int rows, int width) {
   const int parts = norm_backward_blocks(width);
   float* const partial = scratch(partial_, elements(parts, 2 * width));
   gpu_.launch(Kernel::layer_norm_backward, {elements(parts, 1)}, norm_threads, norm_backward_bytes(width),
-              rows, width, x, gain, mean, rstd, d_out, d_x, partial);
+              rows, width, x, gain, mean, rstd, d_out, d_x, rounded, partial);
   gpu_.launch(Kernel::sum_parts, {blocks(elements(2, width), 32)}, column_threads, column_bytes, parts,
               2 * width, width, static_cast<const float*>(partial), d_gain, d_bias);
 }
@@ -182,8 +182,6 @@ void CudaCompute::gelu(const bfloat16* x, bfloat16* out, std::size_t count) {
 void CudaCompute::gelu_backward(const bfloat16* x, bfloat16* d_inout, std::size_t count) {
   gpu_.launch(Kernel::gelu_backward, {grid_stride_blocks(count / 8)}, element_threads, 0, count, x, d_inout);
 }
-
-void CudaCompute::fill_zero(bfloat16* x, std::size_t count) { gpu_.clear(x, count * sizeof(bfloat16)); }
 
 void CudaCompute::attention(const AttentionShape& s, const bfloat16* qkv, bfloat16* out, float* log_sum) {
   const int head_width = s.head_width();

@@ -70,19 +70,18 @@ class CudaCompute final : public Compute<bfloat16> {
                    const bfloat16* bias, bfloat16* wide, bfloat16* out) override;
   void matmul_gelu_backward(int rows, int from, int to, const bfloat16* d_out, const bfloat16* weight,
                             const bfloat16* wide, bfloat16* d_wide) override;
-  void embed(const Token* tokens, const bfloat16* token_table, const bfloat16* position_table, bfloat16* out,
+  void embed(const Token* tokens, const bfloat16* token_table, const bfloat16* position_table, float* out,
              int batch, int length, int width) override;
-  void embed_backward(const Token* tokens, const bfloat16* d_out, float* d_token_table,
-                      float* d_position_table, int batch, int length, int positions, int width) override;
-  void layer_norm(const bfloat16* x, const bfloat16* addend, bfloat16* sum, const bfloat16* gain,
+  void embed_backward(const Token* tokens, const float* d_out, float* d_token_table, float* d_position_table,
+                      int batch, int length, int positions, int width) override;
+  void layer_norm(const float* x, const bfloat16* addend, float* sum, const bfloat16* gain,
                   const bfloat16* bias, bfloat16* out, float* mean, float* rstd, int rows,
                   int width) override;
-  void layer_norm_backward(const bfloat16* x, const bfloat16* gain, const float* mean, const float* rstd,
-                           const bfloat16* d_out, bfloat16* d_x, float* d_gain, float* d_bias, int rows,
-                           int width) override;
+  void layer_norm_backward(const float* x, const bfloat16* gain, const float* mean, const float* rstd,
+                           const bfloat16* d_out, float* d_x, bfloat16* rounded, float* d_gain, float* d_bias,
+                           int rows, int width) override;
   void gelu(const bfloat16* x, bfloat16* out, std::size_t count) override;
   void gelu_backward(const bfloat16* x, bfloat16* d_inout, std::size_t count) override;
-  void fill_zero(bfloat16* x, std::size_t count) override;
   void attention(const AttentionShape& shape, const bfloat16* qkv, bfloat16* out, float* log_sum) override;
   void attention_backward(const AttentionShape& shape, const bfloat16* qkv, const bfloat16* out,
                           const float* log_sum, const bfloat16* d_out, bfloat16* d_qkv) override;

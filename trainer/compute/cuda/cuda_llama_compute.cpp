@@ -18,13 +18,13 @@ Grid blocks_of_eights(std::size_t count) { return {(count / 8 + llama_threads - 
 
 }  // namespace
 
-void CudaLlamaCompute::embed(const Token* tokens, const bfloat16* token_table, bfloat16* out, int rows,
+void CudaLlamaCompute::embed(const Token* tokens, const bfloat16* token_table, float* out, int rows,
                              int width) {
   compute_.embed(tokens, token_table, nullptr, out, 1, rows, width);
 }
 
-void CudaLlamaCompute::embed_backward(const Token* tokens, const bfloat16* d_out, float* d_token_table,
-                                      int rows, int width) {
+void CudaLlamaCompute::embed_backward(const Token* tokens, const float* d_out, float* d_token_table, int rows,
+                                      int width) {
   compute_.embed_backward(tokens, d_out, d_token_table, nullptr, 1, rows, 0, width);
 }
 
@@ -32,9 +32,8 @@ void CudaLlamaCompute::clear(float* gradient, std::size_t count) {
   compute_.gpu().clear(gradient, count * sizeof(float));
 }
 
-void CudaLlamaCompute::rms_norm(const bfloat16* x, const bfloat16* addend, bfloat16* sum,
-                                const bfloat16* gain, bfloat16* out, float* rstd, int rows, int width,
-                                double epsilon) {
+void CudaLlamaCompute::rms_norm(const float* x, const bfloat16* addend, float* sum, const bfloat16* gain,
+                                bfloat16* out, float* rstd, int rows, int width, double epsilon) {
   require(width % 8 == 0 && width <= widest_row,
           fmt::format("on a GPU rows are at most {} wide, and --width is {}", widest_row, width));
   const std::size_t blocks = (static_cast<std::size_t>(rows) + norm_warps - 1) / norm_warps;
@@ -42,14 +41,14 @@ void CudaLlamaCompute::rms_norm(const bfloat16* x, const bfloat16* addend, bfloa
                         rstd, static_cast<float>(epsilon));
 }
 
-void CudaLlamaCompute::rms_norm_backward(const bfloat16* x, const bfloat16* gain, const float* rstd,
-                                         const bfloat16* d_out, bfloat16* d_x, float* d_gain, int rows,
-                                         int width) {
+void CudaLlamaCompute::rms_norm_backward(const float* x, const bfloat16* gain, const float* rstd,
+                                         const bfloat16* d_out, float* d_x, bfloat16* rounded, float* d_gain,
+                                         int rows, int width) {
   const int parts = norm_backward_blocks(width);
   float* const partial = compute_.scratch(partial_, elements(parts, width));
   float* const none = nullptr;
   compute_.gpu().launch(Kernel::rms_norm_backward, {static_cast<std::size_t>(parts)}, norm_threads,
-                        norm_backward_bytes(width), rows, width, x, gain, rstd, d_out, d_x, partial);
+                        norm_backward_bytes(width), rows, width, x, gain, rstd, d_out, d_x, rounded, partial);
   compute_.gpu().launch(Kernel::sum_parts, {(elements(1, width) + 31) / 32}, column_threads, column_bytes,
                         parts, width, width, static_cast<const float*>(partial), d_gain, none);
 }

@@ -12,22 +12,22 @@ constexpr std::size_t column_sums_bytes = column_warps * 8 * warp_size * sizeof(
 
 /// Adds rows row_of(i) of x [.., width] for i = begin, begin + step, … below `end`, in this order. `at_once`
 /// rows are loaded at a time; a kernel's __launch_bounds__ must leave the registers for them.
-template <std::uint32_t at_once, typename RowOf>
-__device__ inline void add_rows(float (&sums)[8], const Bf16* x, int width, std::uint32_t begin,
+template <std::uint32_t at_once, typename Element, typename RowOf>
+__device__ inline void add_rows(float (&sums)[8], const Element* x, int width, std::uint32_t begin,
                                 std::uint32_t end, std::uint32_t step, RowOf row_of) {
   for (std::uint32_t i = begin; i < end; i += at_once * step) {
     std::uint32_t rows[at_once] = {};
-    Bf16x8 of_rows[at_once] = {};  // rows from `end` on are zeros
+    decltype(load_packed(x)) of_rows[at_once] = {};  // rows from `end` on are zeros
 #pragma unroll
     for (std::uint32_t k = 0; k < at_once; ++k) {
       if (i + k * step < end) rows[k] = row_of(i + k * step);
     }
 #pragma unroll
     for (std::uint32_t k = 0; k < at_once; ++k) {
-      if (i + k * step < end) of_rows[k] = load_bf16x8(x + rows[k] * static_cast<std::size_t>(width));
+      if (i + k * step < end) of_rows[k] = load_packed(x + rows[k] * static_cast<std::size_t>(width));
     }
 #pragma unroll
-    for (const Bf16x8& of_row : of_rows) {
+    for (const auto& of_row : of_rows) {
       float part[8];
       to_floats(of_row, part);
 #pragma unroll

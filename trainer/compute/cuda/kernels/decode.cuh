@@ -26,8 +26,8 @@ extern "C" __global__ void __launch_bounds__(append_threads)
       qkv + static_cast<std::ptrdiff_t>(row) * qkv_width + (qkv_width - 2 * kv_width) + column;
   const std::ptrdiff_t position = static_cast<std::ptrdiff_t>(head) * context + past + row;
   const std::ptrdiff_t at = position * head_width + column % head_width;
-  *reinterpret_cast<Bf16x8*>(keys + at) = load_bf16x8(key);
-  *reinterpret_cast<Bf16x8*>(values + at) = load_bf16x8(key + kv_width);
+  *reinterpret_cast<Bf16x8*>(keys + at) = load_packed(key);
+  *reinterpret_cast<Bf16x8*>(values + at) = load_packed(key + kv_width);
 }
 
 /// A warp's running softmax of one query, in powers of two. A lane has columns lane(), lane() + 32, …

@@ -9,7 +9,7 @@ namespace muster::compute::cuda {
 /// eight columns of a row.
 extern "C" __global__ void __launch_bounds__(256)
     muster_embed(int rows, int length, int width, const std::uint32_t* tokens, const Bf16* token_table,
-                 const Bf16* position_table, Bf16* out) {
+                 const Bf16* position_table, float* out) {
   const auto in_row = static_cast<std::size_t>(width) / 8;
   const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= in_row * static_cast<std::size_t>(rows)) return;
@@ -33,14 +33,14 @@ extern "C" __global__ void __launch_bounds__(256)
 /// Grid: (distinct tokens, blocks of 256 columns). Shared memory: column_sums_bytes.
 extern "C" __global__ void __launch_bounds__(column_threads, 6)
     muster_embed_tokens_backward(int width, const std::uint32_t* distinct, const std::uint32_t* begins,
-                                 const std::uint32_t* order, const Bf16* d_out, float* d_token_table) {
+                                 const std::uint32_t* order, const float* d_out, float* d_token_table) {
   MUSTER_SHARED_BYTES(shared);
   float* const all = reinterpret_cast<float*>(shared);
   const std::uint32_t end = begins[blockIdx.x + 1];
   const int column = static_cast<int>(blockIdx.y) * 8 * warp_size + 8 * lane();
   float sums[8] = {};
   if (column < width) {
-    add_rows<4>(sums, d_out + column, width, begins[blockIdx.x] + static_cast<std::uint32_t>(warp()), end,
+    add_rows<2>(sums, d_out + column, width, begins[blockIdx.x] + static_cast<std::uint32_t>(warp()), end,
                 column_warps, [=](std::uint32_t i) { return order[i]; });
   }
 #pragma unroll
@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(column_threads, 6)
 
 /// d_position_table[position] += the sum over the batch of d_out. One thread per eight columns of a position.
 extern "C" __global__ void __launch_bounds__(256)
-    muster_embed_positions_backward(int batch, int length, int width, const Bf16* d_out,
+    muster_embed_positions_backward(int batch, int length, int width, const float* d_out,
                                     float* d_position_table) {
   const std::size_t size = static_cast<std::size_t>(length) * static_cast<std::size_t>(width);
   const std::size_t at = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) * 8;

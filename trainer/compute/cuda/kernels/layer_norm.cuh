@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LayerNorm and RMSNorm of bfloat16 rows, one warp for each; sums in float.
+// LayerNorm and RMSNorm of the residual stream's rows in float, one warp for each, to rows in bfloat16.
 #pragma once
 
 #include "compute/cuda/kernels/mma.cuh"
@@ -15,53 +15,48 @@ constexpr float norm_epsilon = 1e-5f;
 
 /// Calls use(column, elements) for this lane's pieces of a row.
 template <typename Use>
-__device__ inline void for_each_piece(int width, const Bf16x8 (&row)[norm_pieces], Use use) {
+__device__ inline void for_each_piece(int width, const float (&row)[norm_pieces][8], Use use) {
 #pragma unroll
   for (int piece = 0; piece < norm_pieces; ++piece) {
     const int column = piece * piece_columns + 8 * lane();
-    if (column >= width) continue;
-    float part[8];
-    to_floats(row[piece], part);
-    use(column, part);
+    if (column < width) use(column, row[piece]);
   }
 }
 
-/// row += addend, also written to `sum`. The kernel normalizes the rounded sum, as the backward pass does.
-__device__ inline void add_to_row(int width, Bf16x8 (&row)[norm_pieces], const Bf16* addend, Bf16* sum) {
+/// row += addend, also written to `sum`.
+__device__ inline void add_to_row(int width, float (&row)[norm_pieces][8], const Bf16* addend, float* sum) {
   Bf16x8 right[norm_pieces];
 #pragma unroll
   for (int piece = 0; piece < norm_pieces; ++piece) {
     const int column = piece * piece_columns + 8 * lane();
-    if (column < width) right[piece] = load_bf16x8(addend + column);
+    if (column < width) right[piece] = load_packed(addend + column);
   }
 #pragma unroll
   for (int piece = 0; piece < norm_pieces; ++piece) {
     const int column = piece * piece_columns + 8 * lane();
     if (column >= width) continue;
-    float a[8], b[8];
-    to_floats(row[piece], a);
-    to_floats(right[piece], b);
+    float added[8];
+    to_floats(right[piece], added);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) a[i] += b[i];
-    row[piece] = to_bf16x8(a);
-    *reinterpret_cast<Bf16x8*>(sum + column) = row[piece];
+    for (int i = 0; i < 8; ++i) row[piece][i] += added[i];
+    store_eight(sum + column, row[piece]);
   }
 }
 
 /// `centered`: LayerNorm, else RMSNorm, which takes no mean and has no bias.
 template <bool centered>
-__device__ inline void normalize_row(int rows, int width, const Bf16* x, const Bf16* addend, Bf16* sum,
+__device__ inline void normalize_row(int rows, int width, const float* x, const Bf16* addend, float* sum,
                                      const Bf16* gain, const Bf16* bias, Bf16* out, float* mean, float* rstd,
                                      float epsilon) {
   const int row = static_cast<int>(blockIdx.x) * norm_warps + warp();
   if (row >= rows) return;
   const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(row) * width;
   // All loads are issued before the first use.
-  Bf16x8 kept[norm_pieces];
+  float kept[norm_pieces][8];
 #pragma unroll
   for (int piece = 0; piece < norm_pieces; ++piece) {
     const int column = piece * piece_columns + 8 * lane();
-    if (column < width) kept[piece] = load_bf16x8(x + at + column);
+    if (column < width) load_eight(x + at + column, kept[piece]);
   }
   if (addend != nullptr) add_to_row(width, kept, addend + at, sum + at);
   float total = 0;
@@ -92,32 +87,33 @@ __device__ inline void normalize_row(int rows, int width, const Bf16* x, const B
 
 /// norm_warps rows per block, one per warp. sum = x + addend unless addend is null.
 extern "C" __global__ void __launch_bounds__(norm_threads)
-    muster_layer_norm(int rows, int width, const Bf16* x, const Bf16* addend, Bf16* sum, const Bf16* gain,
+    muster_layer_norm(int rows, int width, const float* x, const Bf16* addend, float* sum, const Bf16* gain,
                       const Bf16* bias, Bf16* out, float* mean, float* rstd) {
   normalize_row<true>(rows, width, x, addend, sum, gain, bias, out, mean, rstd, norm_epsilon);
 }
 extern "C" __global__ void __launch_bounds__(norm_threads)
-    muster_rms_norm(int rows, int width, const Bf16* x, const Bf16* addend, Bf16* sum, const Bf16* gain,
+    muster_rms_norm(int rows, int width, const float* x, const Bf16* addend, float* sum, const Bf16* gain,
                     Bf16* out, float* rstd, float epsilon) {
   normalize_row<false>(rows, width, x, addend, sum, gain, nullptr, out, nullptr, rstd, epsilon);
 }
 
-/// One row of the backward pass: adds to d_x, and to this lane's parts of d gain and d bias in `sums` [gain
-/// or bias][piece][element][lane]; RMSNorm has gains only.
+/// One row of the backward pass: adds to d_x, writes the result to `rounded` too unless it is null, and adds
+/// to this lane's parts of d gain and d bias in `sums` [gain or bias][piece][element][lane]; RMSNorm has
+/// gains only.
 template <bool centered>
-__device__ inline void norm_row_backward(int width, int pieces, const Bf16* x, const Bf16* gain,
-                                         float average, float scale, const Bf16* d_out, Bf16* d_x,
-                                         float* sums) {
-  // All loads are issued before the first use. Only the loaded values stay in registers: derived values are
-  // cheap to compute again.
-  Bf16x8 of_x[norm_pieces], of_d_out[norm_pieces], of_d_x[norm_pieces];
+__device__ inline void norm_row_backward(int width, int pieces, const float* x, const Bf16* gain,
+                                         float average, float scale, const Bf16* d_out, float* d_x,
+                                         Bf16* rounded, float* sums) {
+  // The loads of x and d_out are issued before the first use. Only the loaded values stay in registers:
+  // derived values are cheap to compute again. For d_x there are no registers left.
+  FloatVector of_x[norm_pieces];
+  Bf16x8 of_d_out[norm_pieces];
 #pragma unroll
   for (int piece = 0; piece < norm_pieces; ++piece) {
     const int column = piece * piece_columns + 8 * lane();
     if (column >= width) continue;
-    of_x[piece] = load_bf16x8(x + column);
-    of_d_out[piece] = load_bf16x8(d_out + column);
-    of_d_x[piece] = load_bf16x8(d_x + column);
+    of_x[piece] = load_packed(x + column);
+    of_d_out[piece] = load_packed(d_out + column);
   }
   // The normalized x, and d out.
   const auto widen_piece = [&](int piece, float(&hat)[8], float(&d)[8]) {
@@ -154,18 +150,19 @@ __device__ inline void norm_row_backward(int width, int pieces, const Bf16* x, c
     float g[8], hat[8], d[8], grown[8];
     load_eight(gain + column, g);
     widen_piece(piece, hat, d);
-    to_floats(of_d_x[piece], grown);
+    load_eight(d_x + column, grown);
 #pragma unroll
     for (int i = 0; i < 8; ++i) grown[i] += (d[i] * g[i] - total - hat[i] * dot) * scale;
     store_eight(d_x + column, grown);
+    if (rounded != nullptr) store_eight(rounded + column, grown);
   }
 }
 
 /// d_x += d norm / d x, and a block's share of d gain and d bias.
 template <bool centered>
-__device__ inline void norm_backward(unsigned char* shared, int rows, int width, const Bf16* x,
+__device__ inline void norm_backward(unsigned char* shared, int rows, int width, const float* x,
                                      const Bf16* gain, const float* mean, const float* rstd,
-                                     const Bf16* d_out, Bf16* d_x, float* partial) {
+                                     const Bf16* d_out, float* d_x, Bf16* rounded, float* partial) {
   constexpr int sums = centered ? 2 : 1;
   const int pieces = (width + piece_columns - 1) / piece_columns;
   const int size = sums * pieces * piece_columns;
@@ -177,7 +174,7 @@ __device__ inline void norm_backward(unsigned char* shared, int rows, int width,
        row += static_cast<int>(gridDim.x) * norm_warps) {
     const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(row) * width;
     norm_row_backward<centered>(width, pieces, x + at, gain, centered ? mean[row] : 0.0f, rstd[row],
-                                d_out + at, d_x + at, own);
+                                d_out + at, d_x + at, rounded == nullptr ? nullptr : rounded + at, own);
   }
   __syncthreads();
   float* const to = partial + static_cast<std::ptrdiff_t>(blockIdx.x) * sums * width;
@@ -194,17 +191,18 @@ __device__ inline void norm_backward(unsigned char* shared, int rows, int width,
 /// partial: [blocks, 2, width], each block's share of d gain and d bias. Shared memory:
 /// norm_backward_bytes(width).
 extern "C" __global__ void __launch_bounds__(norm_threads, 4)
-    muster_layer_norm_backward(int rows, int width, const Bf16* x, const Bf16* gain, const float* mean,
-                               const float* rstd, const Bf16* d_out, Bf16* d_x, float* partial) {
+    muster_layer_norm_backward(int rows, int width, const float* x, const Bf16* gain, const float* mean,
+                               const float* rstd, const Bf16* d_out, float* d_x, Bf16* rounded,
+                               float* partial) {
   MUSTER_SHARED_BYTES(shared);
-  norm_backward<true>(shared, rows, width, x, gain, mean, rstd, d_out, d_x, partial);
+  norm_backward<true>(shared, rows, width, x, gain, mean, rstd, d_out, d_x, rounded, partial);
 }
 /// partial: [blocks, width]. Shared memory: at least half of norm_backward_bytes(width).
 extern "C" __global__ void __launch_bounds__(norm_threads, 4)
-    muster_rms_norm_backward(int rows, int width, const Bf16* x, const Bf16* gain, const float* rstd,
-                             const Bf16* d_out, Bf16* d_x, float* partial) {
+    muster_rms_norm_backward(int rows, int width, const float* x, const Bf16* gain, const float* rstd,
+                             const Bf16* d_out, float* d_x, Bf16* rounded, float* partial) {
   MUSTER_SHARED_BYTES(shared);
-  norm_backward<false>(shared, rows, width, x, gain, nullptr, rstd, d_out, d_x, partial);
+  norm_backward<false>(shared, rows, width, x, gain, nullptr, rstd, d_out, d_x, rounded, partial);
 }
 
 }  // namespace muster::compute::cuda

@@ -95,7 +95,7 @@ __device__ inline void await_copies() {
 
 __device__ inline Bf16 narrow(float value) { return {static_cast<std::uint16_t>(narrow_pair(value, 0.0f))}; }
 
-__device__ inline Bf16x8 load_bf16x8(const Bf16* from) { return *reinterpret_cast<const Bf16x8*>(from); }
+__device__ inline Bf16x8 load_packed(const Bf16* from) { return *reinterpret_cast<const Bf16x8*>(from); }
 __device__ inline void to_floats(const Bf16x8& eight, float (&to)[8]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -103,7 +103,7 @@ __device__ inline void to_floats(const Bf16x8& eight, float (&to)[8]) {
     to[2 * i + 1] = widen_high(eight.pairs[i]);
   }
 }
-__device__ inline void load_eight(const Bf16* from, float (&to)[8]) { to_floats(load_bf16x8(from), to); }
+__device__ inline void load_eight(const Bf16* from, float (&to)[8]) { to_floats(load_packed(from), to); }
 __device__ inline Bf16x8 to_bf16x8(const float (&from)[8]) {
   Bf16x8 eight;
 #pragma unroll
@@ -112,6 +112,25 @@ __device__ inline Bf16x8 to_bf16x8(const float (&from)[8]) {
 }
 __device__ inline void store_eight(Bf16* to, const float (&from)[8]) {
   *reinterpret_cast<Bf16x8*>(to) = to_bf16x8(from);
+}
+
+/// Eight floats, which a thread moves 16 bytes at a time.
+struct alignas(16) FloatVector {
+  float of[8];
+};
+__device__ inline FloatVector load_packed(const float* from) {
+  return *reinterpret_cast<const FloatVector*>(from);
+}
+__device__ inline void to_floats(const FloatVector& eight, float (&to)[8]) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) to[i] = eight.of[i];
+}
+__device__ inline void load_eight(const float* from, float (&to)[8]) { to_floats(load_packed(from), to); }
+__device__ inline void store_eight(float* to, const float (&from)[8]) {
+  FloatVector eight;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) eight.of[i] = from[i];
+  *reinterpret_cast<FloatVector*>(to) = eight;
 }
 
 /// e^x.

@@ -122,6 +122,50 @@ TEST_CASE("every instruction set rounds to bfloat16 as the library does", "[kern
   }
 }
 
+TEST_CASE("norms in bfloat16 add the residual stream and its gradient in float", "[kernels]") {
+  constexpr int rows = 5, width = 203;
+  constexpr std::size_t size = std::size_t{rows} * width;
+  const auto x = numbers(size, 1), before = numbers(size, 2);
+  const auto addend = numbers_in<bfloat16>(size, 3), gain = numbers_in<bfloat16>(width, 4),
+             d_out = numbers_in<bfloat16>(size, 5);
+  for (const char* set : {"baseline", "avx2", "avx512"}) {
+    const auto* kernels = find_kernels<bfloat16>(set);
+    if (!kernels) continue;
+    CpuCompute<bfloat16> compute({1, true, kernels});
+    for (const bool llama : {false, true}) {
+      CAPTURE(set, llama);
+      std::vector<float> sum(size), mean(rows), rstd(rows), d_x = before, d_gain(width), d_bias(width);
+      std::vector<bfloat16> out(size), rounded(size);
+      if (llama) {
+        compute.llama()->rms_norm(x.data(), addend.data(), sum.data(), gain.data(), out.data(), rstd.data(),
+                                  rows, width, 1e-5);
+        compute.llama()->rms_norm_backward(sum.data(), gain.data(), rstd.data(), d_out.data(), d_x.data(),
+                                           rounded.data(), d_gain.data(), rows, width);
+      } else {
+        compute.layer_norm(x.data(), addend.data(), sum.data(), gain.data(), gain.data(), out.data(),
+                           mean.data(), rstd.data(), rows, width);
+        compute.layer_norm_backward(sum.data(), gain.data(), mean.data(), rstd.data(), d_out.data(),
+                                    d_x.data(), rounded.data(), d_gain.data(), d_bias.data(), rows, width);
+      }
+      for (std::size_t row = 0; row < rows; ++row) {
+        const auto hat = [&](std::size_t i) {
+          return (double{sum[row * width + i]} - double{mean[row]}) * double{rstd[row]};
+        };
+        const auto d_hat = [&](std::size_t i) { return exact(d_out[row * width + i]) * exact(gain[i]); };
+        double total = 0, dot = 0;
+        for (std::size_t i = 0; i < width; ++i) total += llama ? 0 : d_hat(i), dot += d_hat(i) * hat(i);
+        for (std::size_t i = 0; i < width; ++i) {
+          const std::size_t at = row * width + i;
+          REQUIRE(sum[at] == x[at] + static_cast<float>(addend[at]));
+          const double d = (d_hat(i) - total / width - hat(i) * dot / width) * double{rstd[row]};
+          REQUIRE(double{d_x[at]} == Approx(double{before[at]} + d).margin(1e-5));
+          REQUIRE(rounded[at].bits == bfloat16(d_x[at]).bits);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("cross-entropy with smoothed labels follows its definition, in training alone", "[kernels]") {
   auto compute = test_compute<double>();
   const std::vector<double> logits{0.5, -1, 2, 0.25, 3, -2};
