@@ -189,10 +189,13 @@ class ElasticRun:
             present = [rank for rank in present if rank not in now]
         if sorted(named) != sorted(lost):
             raise WrongRun(f"lost were {sorted(lost)}, and the lines name {sorted(named)}")
-        # With fewer ranks than before, local SGD has other bits.
-        if self.tensors() != expected and not (self.strategy == "local-sgd" and len(present) < LOCAL_SGD_RANKS):
+        if self.keeps_bytes(lost) and self.tensors() != expected:
             raise WrongRun("the last checkpoint has other bytes than that of a run that lost no rank")
         return len(lines)
+
+    def keeps_bytes(self, lost):
+        """With fewer ranks than before, local SGD has other bits."""
+        return self.strategy != "local-sgd" or RANKS - len(lost) >= LOCAL_SGD_RANKS
 
     def has_lost_state(self, present, lost):
         """Whether the ranks that are left do not have all of the state, when of the ranks `present` those of `lost` are lost."""
