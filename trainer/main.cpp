@@ -19,11 +19,14 @@
 #include "muster/muster.hpp"
 #include "report/scaling.hpp"
 #include "run/choose_device.hpp"
+#include "run/join_folder.hpp"
 #include "run/omp_wait_policy.hpp"
 #include "run/open_gpu.hpp"
+#include "run/prepare_run.hpp"
 #include "run/trainer.hpp"
 #include "tokenize_command.hpp"
 #include "training/collective_errors.hpp"
+#include "training/workload.hpp"
 
 namespace {
 
@@ -83,9 +86,20 @@ void leave(muster::Job& job, const muster::Options& options) {
   }
 }
 
+/// With --join the job is that of a run that is under way.
+muster::Job join_job(const muster::Options& options, muster::Device device) {
+  const muster::JoinOptions join = join_options(options, device);
+  if (!options.join) return muster::Job::join(join);
+  muster::Options reading = options;
+  reading.data_threads = 1;
+  const auto workload = muster::read_workload(reading);
+  return muster::Job::join(join,
+                           muster::request_invitation(options, muster::fingerprint(options, *workload)));
+}
+
 int run(const muster::Options& options) {
   const muster::ChosenDevice chosen = muster::choose_device(options);
-  muster::Job job = muster::Job::join(join_options(options, chosen.device));
+  muster::Job job = join_job(options, chosen.device);
   muster::Options final_options = options;
   if (computes_on_gpus(job)) final_options.dtype = "bf16";
   print_cpu_note(job, chosen);

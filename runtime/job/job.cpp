@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "job/grow.hpp"
 #include "job/job_internals.hpp"
 #include "job/job_state.hpp"
 #include "job/join.hpp"
@@ -23,6 +24,14 @@ Job& Job::operator=(Job&&) noexcept = default;
 Job::~Job() = default;
 
 Job Job::join(const JoinOptions& options) { return Job(detail::join(options, false)); }
+Job Job::join(const JoinOptions& options, const std::string& invitation) {
+  if (invitation.empty()) throw Error(ErrorCode::usage, "join: the invitation is empty");
+  return Job(detail::join(options, false, invitation));
+}
+void Job::grow(int count, const std::function<void(const std::vector<std::string>& invitations)>& invite,
+               milliseconds deadline) {
+  detail::grow(*state_, count, invite, deadline);
+}
 void Job::shrink(milliseconds deadline) { detail::shrink(*state_, deadline); }
 void Job::leave() { state_->leave(); }
 void Job::abort() noexcept { state_->disconnect(true); }

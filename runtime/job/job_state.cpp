@@ -111,6 +111,13 @@ void JobState::register_loss_handler() {
       save_deadline);
 }
 
+void JobState::restart_telemetry() {
+  bootstrap::JoinRecord request = records.front();
+  request.timeline = request.gathers_telemetry = false;
+  telemetry =
+      std::make_unique<observe::Telemetry>(request, context->roster, context->rank, context->plane, nullptr);
+}
+
 void JobState::leave() {
   if (left) return;
   Deadline const deadline(options.deadline);

@@ -59,7 +59,8 @@ struct JobState {
   /// This job. @throws Error(ErrorCode::usage) after leave(); `what` is the call.
   JobState& joined(const char* what);
 
-  /// Connects the ranks of `records`: after the join, and again after a loss. Rank 0 listens already.
+  /// Connects the ranks of `records`: after the join, and again after a loss or a growth. Rank 0 listens
+  /// already.
   void start_control_plane(const Deadline& deadline);
   /// The control plane that keeps the job's store. Thread-safe.
   std::shared_ptr<control::ControlPlane> store_plane();
@@ -70,6 +71,8 @@ struct JobState {
   void disconnect(bool local_error) noexcept;
   /// After a failure, when the other ranks may not answer any more.
   void stop_telemetry() noexcept;
+  /// For the job's new members. Rank 0 does not gather telemetry any more.
+  void restart_telemetry();
 };
 
 }  // namespace muster::detail

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <iterator>
 
+#include "job/invitation.hpp"
 #include "job/variable_check.hpp"
 #include "launcher/local_hello.hpp"
 #include "log.hpp"
@@ -53,10 +54,12 @@ void read_stall_warning(JoinOptions& options, int rank) {
   options.stall_warning = std::chrono::seconds(seconds);
 }
 
-void select_bootstrap(JobState& state, const Deadline& deadline) {
+void select_bootstrap(JobState& state, const std::string& invitation, const Deadline& deadline) {
   {
     observe::Phase const phase("find the job", state.context->timings->bootstrap);
-    state.bootstrap = delay_repeated_error([&] { return bootstrap::select_bootstrap(deadline); });
+    state.bootstrap = invitation.empty()
+                          ? delay_repeated_error([&] { return bootstrap::select_bootstrap(deadline); })
+                          : make_bootstrap(Invitation::decode(invitation));
   }
   read_stall_warning(state.options, state.bootstrap->rank());
   state.context->rank = state.bootstrap->rank();
@@ -136,9 +139,7 @@ void exchange(JobState& state, const JoinRecord& mine, const Deadline& deadline)
 // All ranks read the same records and get the same error: rank 0 prints it, and every rank leaves in order.
 void check_records(JobState& state) {
   try {
-    bootstrap::check_roster(state.records, state.options.cpu_ranks);
-    apply_findings(bootstrap::preflight(state.records), state.records.front().inventory.warn_only,
-                   state.bootstrap->rank());
+    require_matching_records(state.records, state.options.cpu_ranks, state.bootstrap->rank());
   } catch (const Error& error) {
     state.bootstrap->finalize();
     if (state.bootstrap->rank() != 0) rethrow_remote_error(error.code(), error.what());
@@ -160,7 +161,13 @@ void collect_findings(JobState& state) {
 
 }  // namespace
 
-std::unique_ptr<JobState> join(const JoinOptions& options, bool collects_findings) {
+void require_matching_records(const std::vector<JoinRecord>& records, int cpu_ranks, int rank) {
+  bootstrap::check_roster(records, cpu_ranks);
+  apply_findings(bootstrap::preflight(records), records.front().inventory.warn_only, rank);
+}
+
+std::unique_ptr<JobState> join(const JoinOptions& options, bool collects_findings,
+                               const std::string& invitation) {
   Deadline const deadline(options.deadline);
   log::debug("join: begins, deadline {}", format_duration(deadline.length()));
   auto state = std::make_unique<JobState>();
@@ -169,7 +176,7 @@ std::unique_ptr<JobState> join(const JoinOptions& options, bool collects_finding
   auto& timings = *state->context->timings;
   {
     observe::Phase const whole("join", timings.join);
-    select_bootstrap(*state, deadline);
+    select_bootstrap(*state, invitation, deadline);
     JoinRecord mine = describe_this_rank(*state, deadline);
     auto timeline = observe::Telemetry::publish_request(mine);
     open_listener(*state, mine);

@@ -93,15 +93,6 @@ void set_members(JobState& state, std::vector<JoinRecord> remaining, int rank) {
   log::set_rank(rank);
 }
 
-// Rank 0 does not gather telemetry any more after a loss.
-void restart_telemetry(JobState& state) {
-  auto const& context = *state.context;
-  JoinRecord request = state.records.front();
-  request.timeline = request.gathers_telemetry = false;
-  state.telemetry =
-      std::make_unique<observe::Telemetry>(request, context.roster, context.rank, context.plane, nullptr);
-}
-
 // Continues the job without the rank of `failure`, and without others that are lost by now. Returns the loss
 // of a further rank before all have connected: then the same is to be done with the job's new members.
 std::optional<control::Failure> continue_with_survivors(JobState& state, const control::Failure& failure,
@@ -155,7 +146,7 @@ void shrink(JobState& state, milliseconds wait) {
   std::optional<control::Failure> loss = require_loss(state);
   while (loss) loss = continue_with_survivors(state, *loss, deadline);
   state.register_loss_handler();
-  restart_telemetry(state);
+  state.restart_telemetry();
   log::debug("shrink: {} ranks are left", state.size());
 }
 

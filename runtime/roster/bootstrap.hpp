@@ -14,7 +14,7 @@ class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
 
-  /// "pmix", "slurm", "address" or "alone".
+  /// "pmix", "slurm", "address", "alone" or "invitation".
   virtual const char* name() const noexcept = 0;
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;

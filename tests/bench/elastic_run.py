@@ -22,11 +22,12 @@ DEADLINE = 120  # seconds that any wait may take
 # A layer or two, so that a step of eight ranks takes 0.2 s on two cores.
 MODEL = ["--device=cpu", "--threads=1", "--layers=2", "--heads=2", "--width=64", "--context=32", "--batch=24", "--warmup=3", "--eval-every=0",
          "--validation-fraction=0", "--log-every=0", "--no-mfu", "--no-tensorboard", "--deterministic"]
+LOCAL_SGD_RANKS = 5  # that train
 STRATEGIES = {
     "data-parallel": ["--elastic=2:8"],
     "shard-optimizer": ["--elastic=2:8", "--shard-optimizer"],
     # Other numbers of ranks give other bits, so spares must take the places of lost ranks. Of the moments, each rank has its own.
-    "local-sgd": ["--elastic=2:5", "--strategy=local-sgd", "--sync-every=3", "--optimizer=sgd", "--momentum=0"],
+    "local-sgd": [f"--elastic=2:{LOCAL_SGD_RANKS}", "--strategy=local-sgd", "--sync-every=3", "--optimizer=sgd", "--momentum=0"],
 }
 CHANGED = re.compile(r"warning: (.*): lost (.*), after step (\d+); (\d+) ranks? goe?s? on, ([0-9.]+) s after the loss was noticed(.*)")
 
@@ -71,6 +72,10 @@ class ElasticRun:
                 raise WrongRun(f"srun ended before {what}")
             time.sleep(0.002)
         return found
+
+    def is_queued(self):
+        time.sleep(0.5)
+        return self.srun.poll() is None and not any(rank >= 0 for _, rank, _ in list(self.shown))
 
     def last_step(self):
         return max((int(found[1]) for _, _, line in list(self.shown) if (found := re.match(r"step (\d+)/", line))), default=0)
@@ -161,6 +166,9 @@ class ElasticRun:
         """@raises WrongRun unless the ranks that are left ended with 0, named the lost ones in one line and have the expected bytes."""
         if any(int(found[3]) == self.steps for _, _, line in self.shown if (found := CHANGED.match(line))):
             raise LateLoss
+        # Spares that are silent hold up nobody: the run can end before they are noticed.
+        if any(line.endswith(": the run had ended") for _, _, line in self.shown):
+            raise LateLoss
         if self.state() != "finished":
             raise WrongRun(f"the run is {self.state()}, and not finished")
         ends = {rank: text for rank, text in endings(line for _, rank, line in self.shown if rank < 0).items() if rank not in lost}
@@ -175,15 +183,25 @@ class ElasticRun:
             now = [present[int(number)] for number in re.findall(r"rank (\d+) \(host", change[2])]
             if int(re.match(r"rank (\d+)|slurmstepd", change[1])[1]) not in [present.index(rank) for rank in now]:
                 raise WrongRun(f"the line's reason names another rank than those that were lost: {line}")
-            if ("no rank has a part of the state" in line) != (self.strategy == "shard-optimizer" and len(present) == RANKS and lost_with_copy(now)):
+            if ("no rank has a part of the state" in line) != self.has_lost_state(present, now):
                 raise WrongRun(f"the state was read from a checkpoint, or should have been: {line}")
             named += now
             present = [rank for rank in present if rank not in now]
         if sorted(named) != sorted(lost):
             raise WrongRun(f"lost were {sorted(lost)}, and the lines name {sorted(named)}")
-        if self.tensors() != expected:
+        if self.keeps_bytes(lost) and self.tensors() != expected:
             raise WrongRun("the last checkpoint has other bytes than that of a run that lost no rank")
         return len(lines)
+
+    def keeps_bytes(self, lost):
+        """With fewer ranks than before, local SGD has other bits."""
+        return self.strategy != "local-sgd" or RANKS - len(lost) >= LOCAL_SGD_RANKS
+
+    def has_lost_state(self, present, lost):
+        """Whether the ranks that are left do not have all of the state, when of the ranks `present` those of `lost` are lost."""
+        if self.strategy == "local-sgd":
+            return set(present[:LOCAL_SGD_RANKS]) <= set(lost)
+        return self.strategy == "shard-optimizer" and len(present) == RANKS and lost_with_copy(lost)
 
     def times(self, faults):
         """Seconds from the last fault to its notice, and from the later of both to the end of the next step."""

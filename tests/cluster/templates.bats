@@ -51,6 +51,18 @@ teardown_file() { lab_down; }
   grep -q 'parameters identical on 2 ranks' "$folder/job.log"
 }
 
+@test "elastic: a node that lost its ranks gets new ones, which join the run" {
+  MUSTER_SPARE_NODES=0 submit elastic --nodes=2 -- --data "$REPOSITORY/LICENSE" --steps 1000000 --checkpoint-every 2 --eval-every 0 --log-every 0
+  wait_until "compgen -G '$folder/muster-run/checkpoints/step-*/state.json' >/dev/null"
+  # shellcheck disable=SC2016  # expanded on the node
+  lab node n1 bash -c 'kill -KILL $(pgrep -f -- "^[^ ]*muster-train ")'
+  wait_until "grep -q '^rank [23] (host n1).* joined, after step .*; 4 ranks go on, ' '$folder/job.log'" || { cat "$folder/job.log"; return 1; }
+  # They take part: steps follow.
+  wait_until "sed '1,/ joined, after step .*; 4 ranks go on/d' '$folder/job.log' | grep -q '^step '" || { cat "$folder/job.log"; return 1; }
+  lab exec scancel "$job"
+  finished
+}
+
 @test "elastic: with too few ranks left the job saves and goes back into the queue" {
   MUSTER_SPARE_NODES=0 MUSTER_ELASTIC=4 submit elastic --nodes=2 -- --data "$REPOSITORY/LICENSE" --steps 400 --checkpoint-every 2 --eval-every 0
   wait_until "compgen -G '$folder/muster-run/checkpoints/step-*/state.json' >/dev/null"

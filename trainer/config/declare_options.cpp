@@ -307,6 +307,10 @@ void add_strategy_options(CLI::App& app, Options& o) {
              "ones wait as spares and replace lost ranks. 0: a loss ends the run")
       ->type_name("MIN[:MAX]")
       ->check(elastic_range());
+  add_switch(
+      app, "join", o.join,
+      "Join the run that is under way in --output, which has the same options and --elastic: become its "
+      "last rank after its current step, to train or as a spare");
 }
 
 void add_output_options(CLI::App& app, Options& o) {

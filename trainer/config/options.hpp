@@ -76,6 +76,7 @@ struct Options {
   int virtual_stages = 1;
   std::string balance = "flops";  ///< or "parameters", "memory", "time"
   std::string elastic = "0";      ///< an ElasticRange
+  bool join = false;              ///< a run that is under way in `output`
 
   std::string output = "muster-run";
   std::string resume = "auto";

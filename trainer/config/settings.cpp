@@ -90,9 +90,18 @@ std::vector<Setting> list_settings(const Options& options) {
 
 std::map<std::string, std::string> later_step_settings(const Options& options) {
   // The first five are in TrainingState. The others change no bits, or only the start.
-  constexpr std::array others{"seed",     "batch",           "dtype",     "deterministic",      "chunk",
-                              "autotune", "shard-optimizer", "recompute", "stop-after-skipped", "init-from",
-                              "elastic"};
+  constexpr std::array others{"seed",
+                              "batch",
+                              "dtype",
+                              "deterministic",
+                              "chunk",
+                              "autotune",
+                              "shard-optimizer",
+                              "recompute",
+                              "stop-after-skipped",
+                              "init-from",
+                              "elastic",
+                              "join"};
   std::map<std::string, std::string> settings;
   for (const Setting& setting : list_settings(options)) {
     const bool counts = setting.group == "Model" || setting.group == "Training";

@@ -30,6 +30,8 @@ void refuse_other_strategies(const Options& o) {
                      contradicts + "whose ranks compute their steps by themselves: leave one of them out");
   refuse_ineffective(o, "elastic", o.elastic, unset.elastic, o.strategy == "data-parallel" || local,
                      " works with --strategy=data-parallel and local-sgd only: leave one of them out");
+  refuse_ineffective(o, "join", o.join, false, o.elastic != unset.elastic,
+                     " works with --elastic only: add that, as the run that is under way has it");
   refuse_ineffective(o, "shard-optimizer", o.shard_optimizer, false, o.strategy != "central-storage",
                      " contradicts --strategy=central-storage, whose hosts have one optimizer state each: "
                      "leave one of them out");

@@ -14,6 +14,7 @@ namespace muster {
 namespace {
 
 constexpr const char* end_key = "training ended";
+constexpr const char* growth = "growth";
 constexpr std::chrono::seconds wait_time{30};
 
 }  // namespace
@@ -44,15 +45,24 @@ std::vector<Hello> ActiveRanks::spares() const {
   return {all.begin() + size_, all.end()};
 }
 
-int ActiveRanks::wait_for_end() const {
+std::optional<int> ActiveRanks::wait_for_end() const {
   while (true) {
     try {
-      return std::stoi(job_->store().get(end_key, wait_time));
+      const std::string text = job_->store().get(end_key, wait_time);
+      return text == growth ? std::nullopt : std::optional(std::stoi(text));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::deadline) throw;
     }
     job_->store().check(end_key);  // throws when it was the job's deadline and not only this wait's
   }
+}
+
+void ActiveRanks::announce_growth() const {
+  if (has_spares()) job_->store().put(end_key, growth);
+}
+
+void ActiveRanks::withdraw_growth() const {
+  if (has_spares()) job_->store().delete_key(end_key);
 }
 
 void ActiveRanks::release_spares(int exit_code) const {

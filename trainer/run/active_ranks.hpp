@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "config/options.hpp"
@@ -22,9 +23,14 @@ class ActiveRanks {
   std::vector<int> hosts() const;
   int host_count() const;
   std::vector<Hello> spares() const;
-  /// On a spare: waits until the active ranks have ended, and returns the code of release_spares().
+  /// On a spare: waits until the active ranks have ended, and returns the code of release_spares(); or
+  /// nothing after announce_growth().
   /// @throws muster::Error(ErrorCode::lost_rank) after the loss of a rank.
-  int wait_for_end() const;
+  std::optional<int> wait_for_end() const;
+  /// On rank 0: the job is about to grow, and the spares with it.
+  void announce_growth() const;
+  /// On rank 0, when that failed; all ranks then pass a barrier.
+  void withdraw_growth() const;
   /// On rank 0, when the active ranks have ended: their exit code, for the spares.
   void release_spares(int exit_code) const;
 

@@ -55,4 +55,12 @@ std::vector<Hello> MembershipChange::joined(const std::vector<Hello>& after, int
   return joined;
 }
 
+std::vector<Hello> MembershipChange::added(const std::vector<Hello>& after) const {
+  std::vector<Hello> added;
+  for (const Hello& rank : after) {
+    if (find_rank(rank, before_) == before_.size()) added.push_back(rank);
+  }
+  return added;
+}
+
 }  // namespace muster

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdio>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "compute/cpu/cpu_compute.hpp"
 #include "config/elastic_range.hpp"
@@ -18,10 +18,8 @@
 #include "machine/measure_peak_flops.hpp"
 #include "machine/threads.hpp"
 #include "models/named_network.hpp"
-#include "report/format_bytes.hpp"
 #include "run/check_memory.hpp"
 #include "run/measure_pipeline.hpp"
-#include "run/membership_change.hpp"
 #include "run/open_gpu.hpp"
 #include "strategies/make_strategy.hpp"
 #include "text/plural.hpp"
@@ -29,16 +27,17 @@
 namespace muster {
 namespace {
 
-/// The settings that must be equal on all ranks, as text. Paths and settings of one machine may differ.
-std::string shared_settings(const Options& options) {
-  std::string text;
+/// A hash of the model and of the settings that must be equal on all ranks. Paths and settings of one machine
+/// may differ.
+std::uint64_t hash_shared_settings(const Options& options, const Workload& workload) {
+  static const std::set<std::string> own{"data",      "validation-data", "output", "status",
+                                         "log-every", "init-from",       "join"};
+  std::string text = workload.model_text() + '\n';
   for (const Setting& setting : list_settings(options)) {
-    const bool own = setting.group == "Machine" || setting.name == "data" ||
-                     setting.name == "validation-data" || setting.name == "output" ||
-                     setting.name == "status" || setting.name == "log-every" || setting.name == "init-from";
-    if (!own) text += fmt::format("{}={}\n", setting.name, setting.value);
+    if (setting.group != "Machine" && !own.contains(setting.name))
+      text += fmt::format("{}={}\n", setting.name, setting.value);
   }
-  return text;
+  return hash_bytes(text.data(), text.size());
 }
 
 Replica::Settings replica_settings(const Options& options, bool on_device) {
@@ -68,9 +67,6 @@ pipeline::Settings pipeline_settings(const Options& options) {
           balances.at(options.balance),
           {}};
 }
-
-/// True on a rank without a GPU that serves those that compute on GPUs.
-bool only_serves(const Job& job) { return computes_on_gpus(job) && !job.on_gpu(); }
 
 StrategySettings strategy_settings(const Options& options, Job& job, const ActiveRanks& ranks) {
   const bool on_host = offloads_tensors(options) && computes_on_gpus(job);
@@ -134,8 +130,7 @@ std::unique_ptr<Workload> open_data(Options options, const Job& job, int ranks,
 }
 
 void check_same_on_all_ranks(const Options& options, const Workload& workload, CollectiveErrors& errors) {
-  const std::string text = workload.model_text() + '\n' + shared_settings(options);
-  const auto options_differ = errors.differing_ranks(hash_bytes(text.data(), text.size()));
+  const auto options_differ = errors.differing_ranks(hash_shared_settings(options, workload));
   const auto data_differ = errors.differing_ranks(workload.data_hash());
   errors.run_on_rank0([&] {
     if (!options_differ.empty()) {
@@ -150,15 +145,9 @@ void check_same_on_all_ranks(const Options& options, const Workload& workload, C
   });
 }
 
-/// Builds the strategy on `compute`; a spare has none yet. Returns a function that measures the peak FLOP/s
-/// of `compute`.
+/// Returns a function that measures the peak FLOP/s of `compute`, which `parts` takes.
 template <typename Real>
-std::function<double()> build_strategy_on(RunParts& parts, const StrategySettings& settings,
-                                          std::unique_ptr<compute::Compute<Real>> compute,
-                                          const ActiveRanks& ranks) {
-  const Communicator tensors = ranks.tensors();
-  if (!ranks.is_spare())
-    parts.strategy = make_strategy(settings, *parts.workload, *compute, tensors, ranks.host());
+std::function<double()> keep_compute(RunParts& parts, std::unique_ptr<compute::Compute<Real>> compute) {
   const auto measure = [&of = *compute] { return measure_peak_flops(of); };
   parts.compute = std::move(compute);
   return measure;
@@ -170,23 +159,29 @@ std::unique_ptr<compute::Compute<Real>> compute_on_cpu(int threads) {
   return std::make_unique<Cpu>(typename Cpu::Options{threads, true, nullptr});
 }
 
-std::function<double()> build_strategy(const Options& options, const Job& job, const ActiveRanks& ranks,
-                                       RunParts& parts, const StrategySettings& settings,
-                                       compute::cuda::OpenedGpu gpu) {
+std::function<double()> open_compute(const Options& options, const Job& job, RunParts& parts,
+                                     compute::cuda::OpenedGpu gpu) {
   const bool updates_here = !gpu.compute || offloads_tensors(options);
   const int threads = updates_here ? choose_threads(options.threads, job.roster(), job.rank()) : 1;
   parts.state.threads = threads;
-  if (gpu.compute) return build_strategy_on(parts, settings, std::move(gpu.compute), ranks);
-  if (options.dtype == "bf16")
-    return build_strategy_on(parts, settings, compute_on_cpu<bfloat16>(threads), ranks);
-  return build_strategy_on(parts, settings, compute_on_cpu<float>(threads), ranks);
+  if (gpu.compute) return keep_compute(parts, std::move(gpu.compute));
+  if (options.dtype == "bf16") return keep_compute(parts, compute_on_cpu<bfloat16>(threads));
+  return keep_compute(parts, compute_on_cpu<float>(threads));
 }
 
 template <typename Real>
-void rebuild_on(RunParts& parts, const StrategySettings& settings, const Communicator& tensors,
-                const Communicator& host) {
+void build_strategy_on(RunParts& parts, const StrategySettings& settings, const Communicator& tensors,
+                       const Communicator& host) {
   auto* const compute = dynamic_cast<compute::Compute<Real>*>(parts.compute.get());
   if (compute != nullptr) parts.strategy = make_strategy(settings, *parts.workload, *compute, tensors, host);
+}
+
+/// A spare has no strategy.
+void build_strategy(const ActiveRanks& ranks, const StrategySettings& settings, RunParts& parts) {
+  const Communicator tensors = ranks.tensors();
+  if (ranks.is_spare()) return;
+  build_strategy_on<float>(parts, settings, tensors, ranks.host());
+  build_strategy_on<bfloat16>(parts, settings, tensors, ranks.host());
 }
 
 void check_elastic(const Options& options, const Job& job, CollectiveErrors& errors) {
@@ -249,35 +244,6 @@ Summary run_facts(const Options& options, const Job& job, const ActiveRanks& ran
   return s;
 }
 
-/// `limit` and `host_limit` say how much there is.
-void print_memory(const MemorySegments& segments, int rank, const std::string& limit,
-                  const std::string& host_limit) {
-  std::uint64_t activations = 0;
-  std::string text, offloaded;
-  for (const MemorySegment& segment : segments) {
-    if (segment.is_activation)
-      activations += segment.bytes;
-    else
-      (segment.is_offloaded ? offloaded : text) +=
-          fmt::format("{} {}, ", segment.name, format_bytes(segment.bytes));
-  }
-  text += fmt::format("activations {}", format_bytes(activations));
-  const std::uint64_t all = total_bytes(segments), on_host = offloaded_bytes(segments);
-  if (all > on_host)
-    fmt::print("memory {} on rank {} ({}){}\n", format_bytes(all - on_host), rank, text, limit);
-  if (on_host == 0) return;
-  offloaded.resize(offloaded.size() - 2);
-  fmt::print("host memory {} for rank {} ({}){}\n", format_bytes(on_host), rank, offloaded, host_limit);
-}
-
-void print_memory_estimate(const Options& options, const RunParts& parts) {
-  const FreeMemory free = free_memory();
-  print_memory(parts.facts.memory, 0,
-               fmt::format("; {} {}", format_bytes(parts.facts.free_bytes), parts.memory_limit),
-               fmt::format("; {} {}", format_bytes(free.bytes), free.where));
-  print_memory(parts.worker_memory, options.servers, "", "");
-}
-
 /// Rank 0 computes nothing in a job whose workers have GPUs: the facts also tell of them.
 void describe_workers(const Options& options, const Job& job, const ActiveRanks& ranks,
                       const StrategySettings& settings, RunParts& parts) {
@@ -292,12 +258,29 @@ void describe_workers(const Options& options, const Job& job, const ActiveRanks&
 void rebuild_strategy(const Options& options, Job& job, const ActiveRanks& ranks, RunParts& parts,
                       CollectiveErrors& errors) {
   const StrategySettings settings = strategy_settings(options, job, ranks);
+  errors.run_on_all([&] { build_strategy(ranks, settings, parts); });
+}
+
+RunFingerprint fingerprint(const Options& options, const Workload& workload) {
+  Options known = options;
+  known.dtype.clear();  // it can follow from the job's GPUs
+  return {hash_shared_settings(known, workload), workload.data_hash()};
+}
+
+RunParts prepare_joining_rank(const Options& options, Job& job, const ActiveRanks& ranks,
+                              CollectiveErrors& errors) {
+  RunParts parts;
+  const StrategySettings settings = strategy_settings(options, job, ranks);
+  compute::cuda::OpenedGpu gpu = open_gpu(models::is_image_network(options.model_name), job, errors);
+  std::unique_ptr<weights::WeightSource> weights;
   errors.run_on_all([&] {
-    const Communicator tensors = ranks.tensors();
-    if (ranks.is_spare()) return;
-    rebuild_on<float>(parts, settings, tensors, ranks.host());
-    rebuild_on<bfloat16>(parts, settings, tensors, ranks.host());
+    if (!options.init_from.empty()) weights = weights::open_weights(options.init_from);
   });
+  parts.workload = open_data(options, job, ranks.size(), weights.get(), errors);
+  errors.run_on_all([&] { open_compute(options, job, parts, std::move(gpu)); });
+  parts.state = initial_state(options, ranks.size(), parts, weights.get());
+  parts.facts = run_facts(options, job, ranks, parts, settings);
+  return parts;
 }
 
 void initialize_parameters(const Options& options, Strategy& strategy) {
@@ -324,7 +307,8 @@ RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks,
     free = check_memory(options, *parts.workload, settings, job, ranks.size(), gpu, errors);
   std::function<double()> measure;
   errors.run_on_all([&] {
-    measure = build_strategy(options, job, ranks, parts, settings, std::move(gpu));
+    measure = open_compute(options, job, parts, std::move(gpu));
+    build_strategy(ranks, settings, parts);
     if (job.rank() != 0) return;
     weights ? parts.strategy->initialize(*weights) : parts.strategy->initialize();
   });
@@ -338,55 +322,6 @@ RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks,
   parts.facts.ranks.resize(static_cast<std::size_t>(ranks.size()));
   for (const RankInfo& rank : parts.facts.ranks) parts.facts.peak_flops += rank.peak_flops;
   return parts;
-}
-
-void print_run_info(const Options& options, const Job& job, const ActiveRanks& ranks, const RunParts& parts) {
-  const Summary& facts = parts.facts;
-  fmt::print("{}: {} parameters\n", facts.model, facts.parameters);
-  fmt::print("on {} on {}, each {}{} in {}; {} {}s a step\n", plural(facts.world_size, "rank"),
-             plural(facts.hosts, "host"), only_serves(job) ? "worker " : "", facts.device, facts.dtype,
-             facts.tokens_per_step, facts.unit);
-  if (ranks.has_spares())
-    fmt::print("spares, which replace lost ranks: {}\n", describe_ranks(ranks.spares()));
-  if (!computes_on_gpus(job) && facts.dtype == "bf16" && !compute::cpu::DnnlMatmul::has_fast_bfloat16()) {
-    fmt::print(
-        "warning: --dtype=bf16 is slower here than fp32: it pays with oneDNN on processors with AVX-512 "
-        "BF16\n");
-  }
-  if (facts.peak_flops > 0) {
-    fmt::print("peak {} measured in {} matrix products; the model needs {:.4g} MFLOP a{} {}\n",
-               format_flops(facts.peak_flops), facts.dtype, facts.flops_per_token / 1e6,
-               facts.unit == "image" ? "n" : "", facts.unit);
-  }
-  if (options.strategy == "local-sgd") {
-    fmt::print("local-sgd: parameters averaged every {}{}\n", plural(options.sync_every, "step"),
-               options.outer_optimizer == "nesterov"
-                   ? fmt::format(", Nesterov's outer step: learning rate {}, momentum {}",
-                                 options.outer_learning_rate, options.outer_momentum)
-                   : "");
-  }
-  if (options.strategy == "central-storage")
-    fmt::print("central-storage: the ranks of a host share its copy of parameters and moments{}\n",
-               job.on_gpu()
-                   ? fmt::format(", which {} of each rank update{}", plural(parts.state.threads, "thread"),
-                                 parts.state.threads == 1 ? "s" : "")
-                   : "");
-  if (options.strategy == "parameter-server") {
-    fmt::print("parameter-server: {}, {}, staleness {}\n", plural(options.servers, "server"),
-               plural(facts.world_size - options.servers, "worker"), options.staleness);
-  }
-  fmt::print("{}", parts.strategy_text);
-  print_memory_estimate(options, parts);
-  fmt::print("data {}, {}\n", facts.data, parts.workload->data_line());
-  for (const std::string& note :
-       setting_warnings(options, facts.world_size, parts.workload->samples_per_epoch()))
-    fmt::print("note: {}\n", note);
-  if (facts.first_step >= facts.wanted_steps) {
-    fmt::print(
-        "all {} steps are done already: raise --steps to train on, or pass --resume=off to start anew\n",
-        facts.wanted_steps);
-  }
-  std::fflush(stdout);
 }
 
 }  // namespace muster

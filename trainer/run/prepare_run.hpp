@@ -10,6 +10,7 @@
 #include "muster/muster.hpp"
 #include "report/summary.hpp"
 #include "run/active_ranks.hpp"
+#include "run/join_folder.hpp"
 #include "run/output_folder.hpp"
 #include "training/collective_errors.hpp"
 #include "training/strategy.hpp"
@@ -35,8 +36,15 @@ struct RunParts {
 RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks, OutputFolder& output,
                      CollectiveErrors& errors);
 
-/// Builds the strategy anew on the active ranks after a loss, without parameters; the old one must be gone.
-/// Collective over the job, as are `errors`.
+/// The same for a process that joins a running job: without the strategy, which rebuild_strategy() builds.
+/// Collective over the processes that join, as are `errors`.
+RunParts prepare_joining_rank(const Options& options, Job& job, const ActiveRanks& ranks,
+                              CollectiveErrors& errors);
+
+RunFingerprint fingerprint(const Options& options, const Workload& workload);
+
+/// Builds the strategy anew on the active ranks after a loss or a growth, without parameters; the old one
+/// must be gone. Collective over the job, as are `errors`.
 /// @throws CollectiveAbort when a rank cannot, and its error is printed.
 void rebuild_strategy(const Options& options, Job& job, const ActiveRanks& ranks, RunParts& parts,
                       CollectiveErrors& errors);
@@ -44,9 +52,5 @@ void rebuild_strategy(const Options& options, Job& job, const ActiveRanks& ranks
 /// Sets the initial parameters, from --init-from or the seed, on this rank only.
 /// @throws muster::Error when the weights cannot be read.
 void initialize_parameters(const Options& options, Strategy& strategy);
-
-/// Prints model, ranks, speed, memory, data, and notes on the settings. parts.facts.first_step is set by
-/// then.
-void print_run_info(const Options& options, const Job& job, const ActiveRanks& ranks, const RunParts& parts);
 
 }  // namespace muster

@@ -12,6 +12,7 @@
 #include "config/elastic_range.hpp"
 #include "machine/gather_texts.hpp"
 #include "run/autotune.hpp"
+#include "run/print_run_info.hpp"
 #include "run/share_gradients.hpp"
 #include "run/signal_handler.hpp"
 #include "text/plural.hpp"
@@ -41,12 +42,12 @@ Trainer::Trainer(const Options& options, Job& job)
 int Trainer::train() {
   const SignalHandler signal_handler;
   try {
-    prepare();
+    options_.join ? join_run() : prepare();
     const Summary& facts = parts_.facts;
     Progress progress(is_rank0(), options_.log_every, options_.steps,
                       Throughput(facts.flops_per_token, facts.peak_flops),
                       facts.unit == "image" ? "images" : "tokens");
-    for (bool after_loss = false; !run(progress, after_loss);) after_loss = true;
+    for (bool after_change = options_.join; !run(progress, after_change);) after_change = true;
   } catch (const std::exception& error) {
     if (is_rank0()) output_.write_failure(error, status(RunStatus::State::failed));
     const auto* const ended = dynamic_cast<const CollectiveAbort*>(&error);
@@ -59,30 +60,35 @@ int Trainer::train() {
   return code;
 }
 
-bool Trainer::run(Progress& progress, bool after_loss) {
+bool Trainer::run(Progress& progress, bool after_change) {
   try {
-    if (ranks_.is_spare())
-      exit_code_ = ranks_.wait_for_end();
-    else
-      run_to_end(progress, after_loss);
-    return true;
+    if (ranks_.is_spare()) {
+      if (const auto code = ranks_.wait_for_end()) {
+        exit_code_ = *code;
+        return true;
+      }
+    } else if (run_to_end(progress, after_change)) {
+      return true;
+    }
+    change_members(progress, std::nullopt);
   } catch (const Error& error) {
     if (elastic_range(options_).least == 0 || error.code() != ErrorCode::lost_rank) throw;
-    continue_without_lost(progress, error);
-    return false;
+    change_members(progress, error);
   }
+  return false;
 }
 
-void Trainer::run_to_end(Progress& progress, bool after_loss) {
-  if (after_loss)
+bool Trainer::run_to_end(Progress& progress, bool after_change) {
+  if (after_change)
     validate_and_save(progress);
   else if (needs_validation())
     validate(progress);
-  if (!is_stopped()) loop(progress);
+  if (!is_stopped() && !loop(progress)) return false;
   synchronize();
   if (!is_stopped() && validated_step_ != state().step) validate(progress);
   if (!checkpointer_->has_saved(state().step)) save(progress);
   finish(progress);
+  return true;
 }
 
 void Trainer::prepare() {
@@ -102,7 +108,7 @@ void Trainer::prepare() {
 }
 
 RunStatus Trainer::status(RunStatus::State run_state) const {
-  RunStatus status{run_state, state().step, options_.steps, {}};
+  RunStatus status{run_state, state().step, options_.steps, {}, lost_hosts_};
   if (checkpointer_) status.checkpoint = checkpointer_->good();
   return status;
 }
@@ -157,7 +163,7 @@ void Trainer::finish(Progress& progress) {
 }
 
 // The next step is queued on a GPU before the result of the last one is read, so that the GPU never waits.
-void Trainer::loop(Progress& progress) {
+bool Trainer::loop(Progress& progress) {
   while (state().step < options_.steps) {
     keep_error([&] { checkpointer_->finish(progress, false); });
     begin_step();
@@ -167,12 +173,13 @@ void Trainer::loop(Progress& progress) {
     if (stops) stop(progress);
     if (stops && state().step < options_.steps) {
       signal_ = stop_signal();
-      return;
+      return signal_ != 0;
     }
     if (strategy().in_flight() > 0) continue;
     validate_and_save(progress);
-    if (signal_ != 0) return;
+    if (signal_ != 0) return true;
   }
+  return true;
 }
 
 void Trainer::validate_and_save(Progress& progress) {
@@ -195,7 +202,7 @@ void Trainer::begin_step() {
   const auto in_flight = static_cast<std::int64_t>(strategy().in_flight());
   const std::int64_t step = state().step + in_flight;
   strategy().begin_step(step, state().samples + in_flight * options_.batch, schedule_.at(step),
-                        {received_signal() != 0, output_error_.has_value()});
+                        {received_signal() != 0 || has_join_requests(), output_error_.has_value()});
 }
 
 void Trainer::count_step(const StepResult& result) {
@@ -236,23 +243,26 @@ void Trainer::end_own_steps(Progress& progress) {
   }
 }
 
-void Trainer::continue_without_lost(Progress& progress, Error loss) {
+void Trainer::change_members(Progress& progress, std::optional<Error> loss) {
   const auto noticed = std::chrono::steady_clock::now();
   const MembershipChange change(job_.roster(), ranks_.size());
   std::optional<StateCopy> copy;
   std::optional<bool> kept;
   while (!kept) {
     if (copy) parts_.strategy.reset();  // which rebuild() began
-    job_.shrink();
+    if (loss) job_.shrink();
     try {
-      if (!copy) copy = take_state(progress);
+      if (!loss && !grow(progress)) return;
+      if (!copy) copy = take_state(progress, loss.has_value());
+      use_members();
+      if (!loss) job_.host_world().split(0);  // as join_run() does
       kept = rebuild(*copy);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::lost_rank) throw;
       loss = error;
     }
   }
-  // The ranks that are left can have been at different places when they noticed the loss.
+  // After a loss, the ranks that are left can have been at different places when they noticed it.
   validated_step_ = -1;
   signal_ = 0;
   too_few_ranks_ = ranks_.size() < elastic_range(options_).least;
@@ -260,8 +270,42 @@ void Trainer::continue_without_lost(Progress& progress, Error loss) {
   report_change(progress, loss, change, took.count(), *kept);
 }
 
-StateCopy Trainer::take_state(Progress& progress) {
-  if (options_.shard_optimizer) share_gradients(job_.host_world(), parts_.strategy.get(), state().step);
+bool Trainer::has_join_requests() {
+  if (!is_rank0() || elastic_range(options_).least == 0) return false;
+  if (!join_folder_) join_folder_.emplace(options_.output, fingerprint(options_, *parts_.workload));
+  return join_folder_->has_requests();
+}
+
+bool Trainer::grow(Progress& progress) {
+  constexpr std::chrono::seconds grow_time{20};
+  if (is_rank0()) ranks_.announce_growth();
+  try {
+    job_.grow(
+        is_rank0() ? join_folder_->waiting() : 0,
+        [this](const std::vector<std::string>& invitations) { join_folder_->invite(invitations); },
+        grow_time);
+    if (join_folder_) join_folder_->forget();
+    return true;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::lost_rank) throw;
+    if (is_rank0()) progress.line(fmt::format("warning: {}", error.what()));
+  }
+  if (join_folder_) join_folder_->forget();
+  if (is_rank0()) ranks_.withdraw_growth();
+  job_.barrier("after a growth that failed");
+  return false;
+}
+
+void Trainer::join_run() {
+  CollectiveErrors errors(job_.host_world().split(1));
+  parts_ = prepare_joining_rank(options_, job_, ranks_, errors);
+  StateCopy none;
+  rebuild(none);
+}
+
+StateCopy Trainer::take_state(Progress& progress, bool after_loss) {
+  if (after_loss && options_.shard_optimizer)
+    share_gradients(job_.host_world(), parts_.strategy.get(), state().step);
   if (!parts_.strategy) return {};
   end_own_steps(progress);
   StateCopy copy(strategy(), state());
@@ -269,28 +313,43 @@ StateCopy Trainer::take_state(Progress& progress) {
   return copy;
 }
 
-void Trainer::report_change(Progress& progress, const Error& loss, const MembershipChange& change,
-                            double seconds, bool kept) {
+void Trainer::report_change(Progress& progress, const std::optional<Error>& loss,
+                            const MembershipChange& change, double seconds, bool kept) {
   Summary& facts = parts_.facts;
-  facts.lost_ranks.push_back(
-      fmt::format("{}, after step {}", describe_ranks(change.lost(job_.roster())), state().step));
-  const std::string joined = describe_ranks(change.joined(job_.roster(), ranks_.size()));
-  if (!joined.empty()) facts.joined_ranks.push_back(fmt::format("{}, after step {}", joined, state().step));
+  const std::string lost = describe_ranks(change.lost(job_.roster()));
+  const std::string replacing = describe_ranks(change.joined(job_.roster(), ranks_.size()));
+  const std::string added = describe_ranks(change.added(job_.roster()));
+  const auto note = [&](std::vector<std::string>& list, const std::string& ranks) {
+    if (!ranks.empty()) list.push_back(fmt::format("{}, after step {}", ranks, state().step));
+  };
+  note(facts.lost_ranks, lost);
+  note(facts.joined_ranks, replacing);
+  note(facts.joined_ranks, added);
+  for (const Hello& rank : change.lost(job_.roster())) lost_hosts_.push_back(rank.host);
   progress.enable(is_rank0());
   progress.skip();
   if (!is_rank0()) return;
+  keep_error([&] { output_.write_status(status(RunStatus::State::running)); });
   recorder_->membership(facts.lost_ranks, facts.joined_ranks);
-  std::string line = fmt::format("warning: {}: lost {}; {}, {:.1f} s after the loss was noticed", loss.what(),
-                                 facts.lost_ranks.back(), describe_going_on(ranks_.size()), seconds);
-  if (!joined.empty()) line += "; joined by the spare " + joined;
+  if (!added.empty())
+    progress.line(fmt::format("{} joined, after step {}; {}, {:.1f} s later", added, state().step,
+                              describe_going_on(ranks_.size()), seconds));
+  if (!loss) return;
+  std::string line =
+      fmt::format("warning: {}: lost {}, after step {}; {}, {:.1f} s after the loss was noticed",
+                  loss->what(), lost, state().step, describe_going_on(ranks_.size()), seconds);
+  if (!replacing.empty()) line += "; joined by the spare " + replacing;
   if (!kept) line += "; " + describe_lost_state(checkpointer_->resumed());
   progress.line(line);
 }
 
-bool Trainer::rebuild(StateCopy& copy) {
+void Trainer::use_members() {
   ranks_ = ActiveRanks(options_, job_);
   world_ = ranks_.host();
   errors_ = CollectiveErrors(world_);
+}
+
+bool Trainer::rebuild(StateCopy& copy) {
   Communicator all = job_.host_world();
   CollectiveErrors all_errors(all);
   rebuild_strategy(options_, job_, ranks_, parts_, all_errors);

@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "config/options.hpp"
 #include "muster/muster.hpp"
@@ -13,6 +15,7 @@
 #include "report/progress.hpp"
 #include "run/active_ranks.hpp"
 #include "run/checkpointer.hpp"
+#include "run/join_folder.hpp"
 #include "run/membership_change.hpp"
 #include "run/output_folder.hpp"
 #include "run/prepare_run.hpp"
@@ -33,9 +36,13 @@ class Trainer {
 
  private:
   void prepare();
-  /// Trains to the end. False after the loss of a rank, when the run goes on with those that are left.
-  bool run(Progress& progress, bool after_loss);
-  void loop(Progress& progress);
+  /// The same for a process that joins a running job (--join): becomes a rank of it and gets the state.
+  void join_run();
+  /// Trains to the end. False when the run goes on with other ranks: after the loss of some, or when
+  /// processes wanted to join it.
+  bool run(Progress& progress, bool after_change);
+  /// False when processes want to join after this step.
+  bool loop(Progress& progress);
   /// The validation and the checkpoint of this step, if they are due.
   void validate_and_save(Progress& progress);
   /// Begins the step that follows those in flight.
@@ -64,19 +71,27 @@ class Trainer {
     return step == options_.steps || is_due(options_.eval_every, step) ||
            is_due(options_.checkpoint_every, step);
   }
-  /// The run of an active rank, from validations that are due to the end.
-  void run_to_end(Progress& progress, bool after_loss);
+  /// The run of an active rank, from validations that are due to the end. False as loop().
+  bool run_to_end(Progress& progress, bool after_change);
   /// After the loss of a rank: continues the job with those that are left and with spares in the place of
-  /// the lost ones, and gives them the newest state.
-  void continue_without_lost(Progress& progress, Error loss);
+  /// the lost ones, and gives them the newest state. Without a loss: the same with the processes that want to
+  /// join; collective over the job.
+  void change_members(Progress& progress, std::optional<Error> loss);
+  /// True on rank 0 when processes want to join.
+  bool has_join_requests();
+  /// Takes the processes that want to join into the job. False when that fails and the job goes on as before.
+  /// Collective over the job.
+  bool grow(Progress& progress);
+  /// After a change of the job's members. Collective over the job.
+  void use_members();
   /// Ends the steps whose update this rank has made, without the other ranks.
   void end_own_steps(Progress& progress);
-  /// Takes the state from the strategy of before the loss, which is destroyed. Collective over the ranks that
-  /// are left.
-  StateCopy take_state(Progress& progress);
-  /// Reports the loss, and which ranks go on. `kept`: with the state that they had in memory.
-  void report_change(Progress& progress, const Error& loss, const MembershipChange& change, double seconds,
-                     bool kept);
+  /// Takes the state from the strategy of before the change, which is destroyed. After a loss it is
+  /// collective over the ranks that are left.
+  StateCopy take_state(Progress& progress, bool after_loss);
+  /// Reports the loss or the growth, and which ranks go on. `kept`: with the state that they had in memory.
+  void report_change(Progress& progress, const std::optional<Error>& loss, const MembershipChange& change,
+                     double seconds, bool kept);
   /// Builds all that depends on the ranks anew. False when the ranks that are left do not have the whole
   /// state, so that the newest checkpoint was read. Collective over them.
   bool rebuild(StateCopy& copy);
@@ -113,6 +128,8 @@ class Trainer {
   std::unique_ptr<Checkpointer> checkpointer_;  ///< destroyed before what its thread uses
   /// Rank 0's error of writing metrics or a checkpoint; thrown on all ranks with the next step.
   std::optional<Error> output_error_;
+  std::optional<JoinFolder> join_folder_;  ///< on rank 0, with --elastic
+  std::vector<std::string> lost_hosts_;    ///< see RunStatus
   std::int64_t validated_step_ = -1;
   int signal_ = 0;
   int exit_code_ = 0;           ///< of a spare

@@ -98,6 +98,11 @@ class MUSTER_EXPORT Job {
   /// deadline (a rank is missing), lost_rank, system.
   static Job join(const JoinOptions& options = {});
 
+  /// Makes this process the rank of a running job for which grow() made `invitation`. The options are those
+  /// of the other ranks. bootstrap() is "invitation".
+  /// @throws Error: usage (no invitation), deadline (the job grew without this process), as join() does.
+  static Job join(const JoinOptions& options, const std::string& invitation);
+
   Job(Job&&) noexcept;
   Job& operator=(Job&&) noexcept;
   /// Without leave() before: while an exception unwinds, or after an Error of this job, it closes the
@@ -113,7 +118,7 @@ class MUSTER_EXPORT Job {
   /// Index of this rank's host among the job's hosts, in order of their lowest rank.
   int host_index() const noexcept;
   int host_count() const noexcept;
-  /// "pmix", "slurm", "address" or "alone".
+  /// "pmix", "slurm", "address", "alone" or "invitation".
   const char* bootstrap() const noexcept;
   /// All hellos, by rank; the same on every rank.
   const std::vector<Hello>& roster() const noexcept;
@@ -182,6 +187,16 @@ class MUSTER_EXPORT Job {
   /// @throws Error: usage (without tolerate_rank_loss, or when no rank is lost), lost_rank (too few ranks
   /// remain), deadline.
   void shrink(std::chrono::milliseconds deadline = std::chrono::seconds(60));
+
+  /// Adds `count` processes, which run already, as the last ranks of the job. On rank 0 `invite` gets one
+  /// invitation for each of them, which it hands over; the process passes it to join(). It is secret: who has
+  /// it can join. On the other ranks the arguments are not used, apart from the deadline. Afterwards
+  /// roster(), size() and the communicators are new, as after shrink(), and the old ranks keep their numbers.
+  /// Collective over the job, while no operation runs.
+  /// @throws Error: usage (without tolerate_rank_loss), lost_rank (shrink() can follow), or deadline and
+  /// system when not all processes came: then the job goes on as before.
+  void grow(int count, const std::function<void(const std::vector<std::string>& invitations)>& invite,
+            std::chrono::milliseconds deadline = std::chrono::seconds(60));
 
   /// Runs `section` on rank 0 while the other ranks wait, for example to write a checkpoint or download data.
   /// An exception from it is thrown on every rank as one Error. Rank 0 prints it, and a program that catches

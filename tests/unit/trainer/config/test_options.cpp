@@ -166,6 +166,7 @@ TEST_CASE("wrong options are refused in one line, with the exit code of wrong us
       {"--elastic=0:4"},
       {"--elastic=2:"},
       {"--elastic=2:4x"},
+      {"--join"},
       {"--strategy=pipeline", "--elastic=2:4"},
       {"--servers=2"},
       {"--staleness=3"},

@@ -10,7 +10,8 @@ as lost), one is lost while a checkpoint is being written, and so many that fewe
 start goes on from it), and one when the results are written. With sharded optimizer state: one rank, rank 0, two of which neither has the copy of the other's part, or one together
 with that copy (the newest checkpoint is read, and the line says so). In the kinds with a spare the last rank waits,
 and takes the place of the lost one: of any, of rank 0, of one with sharded optimizer state; or the spare itself is lost. local-sgd has a spare, too, and no moments, of which each
-rank has its own: the bytes are those of a run of that strategy that lost no rank.
+rank has its own: the bytes are those of a run of that strategy that lost no rank. In the kinds "returns" a new process joins after the loss of a
+rank: to train, with sharded optimizer state, or as a spare, which then takes the place of a second lost rank; or it is killed when it is invited. One with other options is refused.
 
 --output writes a line of JSON a run: the kind, the seconds from a rank's notice of the loss until the others went on, and those from the loss
 to the end of the next step.
@@ -41,7 +42,9 @@ if not AS_OWN_HOST.exists():
 SPARE_KINDS = ["spare", "spare-rank-0", "spare-lost", "spare-sharded", "local-sgd"]
 LOCAL_SGD = ["--strategy=local-sgd", "--sync-every=5", "--optimizer=sgd", "--momentum=0"]
 SHARDED_KINDS = ["sharded", "sharded-rank-0", "sharded-two", "sharded-with-copy", "spare-sharded"]
-KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", *SHARDED_KINDS[:-1], "too-few", *SPARE_KINDS, "at-end", "stopped"]
+RETURN_KINDS = ["returns", "returns-sharded", "returns-spare", "returns-not"]
+KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", *SHARDED_KINDS[:-1], "too-few", *SPARE_KINDS, "at-end", "stopped", *RETURN_KINDS]
+JOINED = re.compile(r"^(rank .*) joined, after step \d+; (\d+) ranks go on, [0-9.]+ s later$", re.MULTILINE)
 LOST = re.compile(r"warning: rank (\d+) .*: lost (.*), after step (\d+); (\d+) ranks? goe?s? on, ([0-9.]+) s after")
 
 
@@ -55,18 +58,25 @@ class Run:
     """The ranks of one start, as processes of this machine."""
 
     def __init__(self, arguments, folder, options=()):
-        self.folder = folder
+        self.folder, self.options = folder, options
         command = [AS_OWN_HOST, arguments.program, *OPTIONS, *OPTIONS_ON[arguments.device], f"--steps={arguments.steps}", f"--data={folder.parent / 'text'}", f"--output={folder}", *options]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PMI", "OMPI_"))}
         environment.update(WORLD_SIZE=str(arguments.ranks), LOCAL_WORLD_SIZE=str(arguments.ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
         (exchange := folder.parent / f"{folder.name}.nccl.{environment['MASTER_PORT']}").mkdir()
         environment["FAKE_NCCL_FOLDER"] = str(exchange)
+        self.command, self.environment = command, environment
         self.logs, self.processes = [], []
         for rank in range(arguments.ranks):
-            self.logs.append(folder.parent / f"{folder.name}.{rank}.log")
-            with open(self.logs[-1], "ab") as log:
-                environment.update(RANK=str(rank), LOCAL_RANK=str(rank))
-                self.processes.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment))
+            self.start(command, {"RANK": str(rank), "LOCAL_RANK": str(rank)})
+
+    def start(self, command, variables=None):
+        self.logs.append(self.folder.parent / f"{self.folder.name}.{len(self.processes)}.log")
+        with open(self.logs[-1], "ab") as log:
+            self.processes.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment | (variables or {})))
+
+    def join(self):
+        """Starts one more process, which joins the run."""
+        self.start([*self.command, "--join"])
 
     def output(self):
         return "".join(log.read_text(errors="replace") for log in self.logs)
@@ -106,6 +116,12 @@ class Run:
             if code != 0:
                 self.fail(f"rank {rank} ended with {code}")
         self.end()
+
+    def ended(self, lost):
+        return all(process.poll() is not None for rank, process in enumerate(self.processes) if rank not in lost)
+
+    def wait_for_all(self, lost):
+        self.await_condition("the end", lambda: self.ended(lost))
 
     def end(self):
         for process in self.processes:
@@ -173,6 +189,9 @@ def run_once(arguments, kind, folder, chance, expected):
     if kind in SPARE_KINDS:
         options.append(f"--elastic=2:{arguments.ranks - 1}")
     every = {"checkpoint": 2, "local-sgd": 10}.get(kind, 7)
+    if kind in RETURN_KINDS:
+        join_again(arguments, kind, folder)
+        return [], None
     if kind == "local-sgd":
         options += LOCAL_SGD
         whole = Run(arguments, folder.parent / "whole-local-sgd", [*options, f"--checkpoint-every={every}"])
@@ -214,6 +233,65 @@ def run_once(arguments, kind, folder, chance, expected):
     return [float(line[4]) for line in found], to_next_step
 
 
+def undisturbed_tensors(arguments, folder):
+    run = Run(arguments, folder, ["--eval-every=0", "--checkpoint-every=0"])
+    run.wait([])
+    tensors = (folder / "checkpoints" / f"step-{arguments.steps:08}" / "tensors.safetensors").read_bytes()
+    shutil.rmtree(folder)
+    return tensors
+
+
+def join_again(arguments, kind, folder):
+    """A rank is lost, and a new process joins. If the run ends before that, a longer one follows."""
+    options = ["--shard-optimizer"] if kind == "returns-sharded" else []
+    spare = kind == "returns-spare"
+    options.append(f"--elastic=2:{arguments.ranks - 1 if spare else arguments.ranks}")
+    steps = 40 * arguments.steps
+    while True:
+        longer = argparse.Namespace(**{**vars(arguments), "steps": steps})
+        run = Run(longer, folder.with_name(f"{folder.name}-of-{steps}"), [*options, "--eval-every=0", "--checkpoint-every=0"])
+        run.await_condition("the first steps", lambda: run.last_step() >= 2)
+        run.send([1], signal.SIGKILL)
+        run.await_condition("the loss", lambda: LOST.search(run.output()))
+        refused = subprocess.run([*run.command, "--join", "--seed=77"], env=run.environment, capture_output=True, text=True, timeout=DEADLINE)
+        run.join()
+        lost = [1]
+        if kind == "returns-not":
+            run.await_condition("the invitation", lambda: list(run.folder.glob("join/*.answer")) or run.ended(lost))
+            run.send([arguments.ranks], signal.SIGKILL)
+            lost.append(arguments.ranks)
+        if spare:
+            run.await_condition("the spare", lambda: JOINED.search(run.output()) or run.ended(lost))
+            run.send([2], signal.SIGKILL)
+            lost = [1, 2]
+        run.wait_for_all(lost)
+        if "grow: the job goes on as before: " in run.output() or JOINED.search(run.output()) and (not spare or len(LOST.findall(run.output())) == 2):
+            break
+        shutil.rmtree(run.folder)
+        steps *= 3
+    if (refused.returncode, refused.stderr) != (64, "muster-train: --join: the run was started with other options\n"):
+        run.fail(f"a process with other options ended with {refused.returncode}: {refused.stderr}")
+    run.wait(lost)
+    if kind == "returns-not":
+        if run.output().count("grow: the job goes on as before: ") + len(LOST.findall(run.output())) != 2:
+            run.fail("the process that was killed when it was invited is not in one line")
+    else:
+        check_joined(arguments, run, spare)
+    tensors = (run.folder / "checkpoints" / f"step-{steps:08}" / "tensors.safetensors").read_bytes()
+    shutil.rmtree(run.folder)
+    if tensors != undisturbed_tensors(longer, folder.with_name("whole-longer")):
+        run.fail("the last checkpoint has other bytes than that of a run that nobody joined")
+
+
+def check_joined(arguments, run, spare):
+    joined = JOINED.findall(run.output())
+    went_on = str(arguments.ranks - 1 if spare else arguments.ranks)
+    if len(joined) != 1 or joined[0][1] != went_on or not joined[0][0].startswith(f"rank {arguments.ranks - 1} (host"):
+        run.fail(f"the line about the process that joined is wrong: {joined}")
+    if spare and "joined by the spare rank " not in run.output():
+        run.fail("the process that joined as a spare did not replace the second lost rank")
+
+
 def refuse_too_many(arguments):
     alone = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PMI", "OMPI_"))}
     ended = subprocess.run([arguments.program, "--device=cpu", "--no-mfu", "--elastic=2"], capture_output=True, text=True, env=alone, timeout=DEADLINE)
@@ -228,7 +306,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
-    parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--kind", choices=KINDS, action="append", help="may be repeated; without it all, one after the other")
     parser.add_argument("--device", choices=OPTIONS_ON, default="cpu")
     parser.add_argument("--output")
     arguments = parser.parse_args()
@@ -241,10 +319,11 @@ def main():
         whole.wait([])
         expected = result_of(arguments, folder / "whole")
         for number in range(arguments.times):
-            kind = arguments.kind or KINDS[number % len(KINDS)]
+            kinds = arguments.kind or KINDS
+            kind = kinds[number % len(kinds)]
             seconds, to_next_step = run_once(arguments, kind, folder / f"run{number}", chance, expected)
-            shutil.rmtree(folder / f"run{number}")
-            for log in folder.glob(f"run{number}.*.log"):
+            shutil.rmtree(folder / f"run{number}", ignore_errors=True)
+            for log in folder.glob(f"run{number}*.log"):
                 log.unlink()
             print(f"run {number + 1}, {kind}: went on after {seconds} s, same bytes", flush=True)
             if arguments.output:

@@ -248,4 +248,7 @@ TEST_CASE("the time of a skipped step is not added to another step", "[run_again
 TEST_CASE("a run that lost a rank has its own state", "[run_again]") {
   CHECK(status_line({RunStatus::State::lost, 3, 9, {}}) ==
         "{\"state\":\"lost\",\"step\":3,\"steps\":9,\"checkpoint\":null}\n");
+  CHECK(
+      status_line({RunStatus::State::running, 3, 9, {}, {"n1", "n1"}}) ==
+      "{\"state\":\"running\",\"step\":3,\"steps\":9,\"checkpoint\":null,\"lost_hosts\":[\"n1\",\"n1\"]}\n");
 }

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/join_folder.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <thread>
+
+#include "file/atomic_file.hpp"
+#include "muster/error.hpp"
+#include "report/run_status.hpp"
+#include "text/printable.hpp"
+
+namespace muster {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds look_interval{1};
+constexpr std::chrono::milliseconds write_interval{200};
+// A step, a validation or a checkpoint of the run may take long.
+constexpr std::chrono::minutes answer_time{15};
+constexpr const char* request_suffix = ".request";
+constexpr const char* answer_suffix = ".answer";
+constexpr const char* refusal = "refused: ";
+
+/// For this user alone, since an answer has a key.
+void write_private_file(const std::filesystem::path& path, const std::string& text) {
+  AtomicFile file(path.string(), path.string() + ".partial", {.mode = 0600});
+  file.write(text);
+  if (!file.commit()) {
+    throw Error(ErrorCode::system, fmt::format("cannot write {}: {}", printable(path.string()),
+                                               std::generic_category().message(file.error())));
+  }
+}
+
+std::optional<std::string> read_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::string name_of_this_process() {
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  return fmt::format("{}.{}", host, ::getpid());
+}
+
+std::string encode(const RunFingerprint& run) { return fmt::format("{} {}\n", run.settings, run.data); }
+
+RunFingerprint decode(const std::string& text) {
+  RunFingerprint run;
+  std::istringstream(text) >> run.settings >> run.data;
+  return run;
+}
+
+std::string describe_difference(const RunFingerprint& run, const RunFingerprint& other) {
+  if (run == other) return "";
+  return run.settings != other.settings ? "the run was started with other options"
+                                        : "the run has other data: give all hosts the same files";
+}
+
+}  // namespace
+
+JoinFolder::JoinFolder(const std::filesystem::path& output, const RunFingerprint& run)
+    : path_(output / "join"), run_(run) {}
+
+bool JoinFolder::has_requests() {
+  if (const auto now = steady_clock::now(); waiting_.empty() && now >= next_look_) {
+    next_look_ = now + look_interval;
+    look();
+  }
+  return !waiting_.empty();
+}
+
+void JoinFolder::look() {
+  waiting_.clear();
+  std::map<std::string, std::filesystem::file_time_type> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() != request_suffix) continue;
+    std::error_code vanished;
+    const auto written = entry->last_write_time(vanished);
+    if (vanished) continue;
+    const std::string name = entry->path().stem().string();
+    found[name] = written;
+    const auto before = seen_.find(name);
+    if (before == seen_.end() || before->second == written) continue;
+    const auto request = read_file(entry->path());
+    if (!request) continue;
+    const std::string difference = describe_difference(run_, decode(*request));
+    if (difference.empty())
+      waiting_.push_back(name);
+    else
+      refuse(name, difference);
+  }
+  seen_ = std::move(found);
+}
+
+void JoinFolder::refuse(const std::string& name, const std::string& why) const {
+  try {
+    write_private_file(path_ / (name + answer_suffix), refusal + why);
+  } catch (const Error&) {
+    // The process asks again.
+  }
+}
+
+void JoinFolder::invite(const std::vector<std::string>& invitations) {
+  for (std::size_t i = 0; i < waiting_.size(); ++i)
+    write_private_file(path_ / (waiting_[i] + answer_suffix), invitations.at(i));
+}
+
+std::string request_invitation(const Options& options, const RunFingerprint& own) {
+  const std::filesystem::path folder = std::filesystem::path(options.output) / "join";
+  const std::filesystem::path status = options.status.empty()
+                                           ? std::filesystem::path(options.output) / "status.json"
+                                           : std::filesystem::path(options.status);
+  const std::string name = name_of_this_process();
+  const auto request = folder / (name + request_suffix), answer = folder / (name + answer_suffix);
+  std::error_code error;
+  std::filesystem::remove(answer, error);  // of an earlier process
+  const auto limit = steady_clock::now() + answer_time;
+  while (is_running(status)) {
+    std::filesystem::create_directory(folder, error);
+    write_private_file(request, encode(own));
+    std::this_thread::sleep_for(write_interval);
+    if (const auto text = read_file(answer)) {
+      std::filesystem::remove(request, error);
+      std::filesystem::remove(answer, error);
+      if (!text->starts_with(refusal)) return *text;
+      throw Error(ErrorCode::usage, fmt::format("--join: {}", text->substr(std::string(refusal).size())));
+    }
+    if (steady_clock::now() < limit) continue;
+    std::filesystem::remove(request, error);
+    throw Error(ErrorCode::deadline,
+                fmt::format("--join: no rank of the run in {} has answered within {} minutes",
+                            printable(options.output), answer_time.count()));
+  }
+  std::filesystem::remove(request, error);
+  throw Error(ErrorCode::usage,
+              fmt::format("--join: no run is under way in {}, as {} says: leave --join out to start one",
+                          printable(options.output), printable(status.string())));
+}
+
+}  // namespace muster

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/options.hpp"
+
+namespace muster {
+
+/// What must be equal on all ranks, as far as a process knows it before it has joined the job.
+struct RunFingerprint {
+  std::uint64_t settings = 0, data = 0;
+  bool operator==(const RunFingerprint&) const = default;
+};
+
+/// Processes that want to join a running job (--join), as files in the folder "join" of --output: each writes
+/// a request there, again and again, and gets an answer. This is rank 0's side. Not thread-safe.
+class JoinFolder {
+ public:
+  /// `run`: of the ranks that train.
+  JoinFolder(const std::filesystem::path& output, const RunFingerprint& run);
+
+  /// True when processes wait to be invited, until forget(). Looks into the folder at most once a second, and
+  /// counts only processes that have written since the last look. Refuses those that do not fit the run.
+  bool has_requests();
+  /// How many were waiting at that look.
+  int waiting() const { return static_cast<int>(waiting_.size()); }
+  /// Gives them the invitations, of which there are as many.
+  /// @throws muster::Error(ErrorCode::system) when a file cannot be written.
+  void invite(const std::vector<std::string>& invitations);
+  /// Those that were waiting are not any more.
+  void forget() { waiting_.clear(); }
+
+ private:
+  void look();
+  void refuse(const std::string& name, const std::string& why) const;
+
+  std::filesystem::path path_;
+  RunFingerprint run_;
+  std::chrono::steady_clock::time_point next_look_{};
+  std::map<std::string, std::filesystem::file_time_type> seen_;
+  std::vector<std::string> waiting_;
+};
+
+/// The side of a process with --join: asks rank 0 of the run in --output, and returns its invitation.
+/// @throws muster::Error: usage (no run is under way there, it has ended, or it refuses this process),
+/// deadline (no answer within a quarter of an hour), system.
+std::string request_invitation(const Options& options, const RunFingerprint& own);
+
+}  // namespace muster
