@@ -252,6 +252,9 @@ void add_parameter_server_options(CLI::App& app, Options& o) {
   add_option(app, "--wire-dtype", o.wire_dtype,
              "With parameter-server: type in which gradients and parameters are sent")
       ->check(CLI::IsMember({"fp32", "bf16"}));
+  add_switch(
+      app, "prefetch", o.prefetch,
+      "With --staleness above 0: a worker reads the parameters for its next task while it computes one");
 }
 
 void add_pipeline_options(CLI::App& app, Options& o) {

@@ -70,6 +70,7 @@ struct Options {
   int servers = 1;                         ///< ranks; of parameter-server, as all below
   std::string staleness = "0";             ///< steps, or "unbounded"
   std::string wire_dtype = "fp32";         ///< or "bf16"
+  bool prefetch = true;                    ///< see --prefetch
   int stages = 0;                          ///< of pipeline, as all below; 0: as many as ranks
   int micro_batches = 0;                   ///< 0: four for each rank of a pipeline
   std::string pipeline_schedule = "1f1b";  ///< see --pipeline-schedule

@@ -48,6 +48,9 @@ void refuse_with_parameter_server(const Options& o) {
   refuse_ineffective(o, "servers", o.servers, unset.servers, serves, of_servers);
   refuse_ineffective(o, "staleness", o.staleness, unset.staleness, serves, of_servers);
   refuse_ineffective(o, "wire-dtype", o.wire_dtype, unset.wire_dtype, serves, of_servers);
+  refuse_ineffective(o, "prefetch", o.prefetch, unset.prefetch, serves && o.staleness != "0",
+                     " has a meaning with --strategy=parameter-server and --staleness above 0 only: leave it "
+                     "out, or add these");
   if (!serves) return;
   const std::string contradicts = " contradicts --strategy=parameter-server, ";
   refuse_ineffective(o, "shard-optimizer", o.shard_optimizer, false, false,

@@ -82,9 +82,12 @@ StrategySettings strategy_settings(const Options& options, Job& job, const Activ
                                 threads};
   } else if (options.strategy == "parameter-server") {
     const bool bounded = options.staleness != "unbounded";
-    settings.parameter_server = {&job, options.servers,
+    settings.parameter_server = {&job,
+                                 options.servers,
                                  bounded ? std::optional(std::stoull(options.staleness)) : std::nullopt,
-                                 options.wire_dtype == "bf16", threads};
+                                 options.wire_dtype == "bf16",
+                                 threads,
+                                 options.prefetch};
   } else if (options.strategy == "local-sgd") {
     settings.local_sgd = {
         options.sync_every,
