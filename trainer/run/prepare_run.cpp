@@ -92,7 +92,9 @@ StrategySettings strategy_settings(const Options& options, Job& job, const Activ
     settings.local_sgd = {
         options.sync_every,
         {options.outer_optimizer == "nesterov", options.outer_learning_rate, options.outer_momentum},
-        elastic_range(options).least > 0};
+        elastic_range(options).least > 0,
+        options.worker_ranks,
+        options.wire_dtype == "bf16"};
   } else if (options.strategy == "pipeline") {
     settings.pipeline = pipeline_settings(options);
   }
@@ -125,6 +127,10 @@ std::unique_ptr<Workload> open_data(Options options, const Job& job, int ranks,
       throw Error(ErrorCode::usage,
                   fmt::format("--servers {} leaves no worker among {}: start more ranks, or fewer servers",
                               options.servers, plural(ranks, "rank")));
+    }
+    if (computing % options.worker_ranks != 0) {
+      throw Error(ErrorCode::usage, fmt::format("--worker-ranks {} does not divide {}", options.worker_ranks,
+                                                plural(ranks, "rank")));
     }
     if (options.batch < computing && options.strategy != "pipeline") {
       throw Error(ErrorCode::usage, fmt::format("--batch {} is less than one sample for each of {} {}",
@@ -362,7 +368,11 @@ void print_run_info(const Options& options, const Job& job, const ActiveRanks& r
                facts.unit == "image" ? "n" : "", facts.unit);
   }
   if (options.strategy == "local-sgd") {
-    fmt::print("local-sgd: parameters averaged every {}{}\n", plural(options.sync_every, "step"),
+    fmt::print("local-sgd: parameters averaged every {}{}{}\n", plural(options.sync_every, "step"),
+               options.worker_ranks > 1
+                   ? fmt::format(" over {} workers of {} ranks each", facts.world_size / options.worker_ranks,
+                                 options.worker_ranks)
+                   : "",
                options.outer_optimizer == "nesterov"
                    ? fmt::format(", Nesterov's outer step: learning rate {}, momentum {}",
                                  options.outer_learning_rate, options.outer_momentum)
