@@ -181,12 +181,13 @@ void ParameterServerTraining::read_parameters() {
   if (!model_) copy_.resize(table_.arena_size);
   client_->read(0, model_ ? model_->tensors().parameters() : std::span<float>(copy_));
   if (model_) use_parameters();
+  finish_upload();  // the next pull can be before any gradients
   pulled_.reset();
 }
 
 void ParameterServerTraining::use_parameters() {
   model_->tensors().round_parameters(compute_);
-  upload();
+  upload({0, table_.arena_size});
 }
 
 std::uint64_t ParameterServerTraining::parameter_hash() {
