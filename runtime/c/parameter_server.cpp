@@ -157,6 +157,10 @@ int muster_parameter_pull(muster_parameter_client* client, uint64_t clock, float
   });
 }
 
+int muster_parameter_prefetch(muster_parameter_client* client, uint64_t clock) {
+  return call([&] { get_client(client, "muster_parameter_prefetch").client.prefetch(clock); });
+}
+
 int muster_parameter_push(muster_parameter_client* client, muster_parameter_task task, const float* gradient,
                           const double* arguments, size_t argument_count, const double* sums,
                           size_t sum_count) {

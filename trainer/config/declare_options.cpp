@@ -250,8 +250,12 @@ void add_parameter_server_options(CLI::App& app, Options& o) {
              "unbounded: asynchronous")
       ->check(staleness());
   add_option(app, "--wire-dtype", o.wire_dtype,
-             "With parameter-server: type in which gradients and parameters are sent")
+             "With parameter-server: type in which gradients and parameters are sent; with local-sgd and "
+             "--outer-optimizer=nesterov: that of what the workers' parameters moved by")
       ->check(CLI::IsMember({"fp32", "bf16"}));
+  add_switch(
+      app, "prefetch", o.prefetch,
+      "With --staleness above 0: a worker reads the parameters for its next task while it computes one");
 }
 
 void add_pipeline_options(CLI::App& app, Options& o) {
@@ -292,6 +296,10 @@ void add_strategy_options(CLI::App& app, Options& o) {
   add_option(app, "--sync-every", o.sync_every,
              "With local-sgd: steps between two averages of the parameters")
       ->check(integer(std::int64_t{1}, max_steps));
+  add_option(app, "--worker-ranks", o.worker_ranks,
+             "With local-sgd: so many consecutive ranks, such as those of a node, train together by data "
+             "parallelism, and averages are taken between these groups")
+      ->check(integer(1, 1 << 20));
   add_option(app, "--outer-optimizer", o.outer_optimizer,
              "With local-sgd: average takes the mean of the ranks' parameters; nesterov goes towards it with "
              "Nesterov's momentum (DiLoCo)")

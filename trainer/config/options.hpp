@@ -65,11 +65,13 @@ struct Options {
 
   std::string strategy = "data-parallel";   ///< see --strategy: how the ranks divide the training
   std::int64_t sync_every = 50;             ///< steps; of local-sgd, as all below
+  int worker_ranks = 1;                     ///< that are a worker
   std::string outer_optimizer = "average";  ///< or "nesterov"
   double outer_learning_rate = 0.7, outer_momentum = 0.9;
   int servers = 1;                         ///< ranks; of parameter-server, as all below
   std::string staleness = "0";             ///< steps, or "unbounded"
-  std::string wire_dtype = "fp32";         ///< or "bf16"
+  std::string wire_dtype = "fp32";         ///< or "bf16"; also of local-sgd
+  bool prefetch = true;                    ///< see --prefetch
   int stages = 0;                          ///< of pipeline, as all below; 0: as many as ranks
   int micro_batches = 0;                   ///< 0: four for each rank of a pipeline
   std::string pipeline_schedule = "1f1b";  ///< see --pipeline-schedule

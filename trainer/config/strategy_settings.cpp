@@ -19,6 +19,9 @@ void refuse_other_strategies(const Options& o) {
       " has a meaning with --strategy=local-sgd and --outer-optimizer=nesterov only: leave it out, or add "
       "these";
   refuse_ineffective(o, "sync-every", o.sync_every, unset.sync_every, local, of_local);
+  refuse_ineffective(o, "worker-ranks", o.worker_ranks, unset.worker_ranks, local, of_local);
+  refuse_ineffective(o, "worker-ranks", o.worker_ranks, unset.worker_ranks, o.elastic == unset.elastic,
+                     " contradicts --elastic, whose workers are single ranks: leave one of them out");
   refuse_ineffective(o, "outer-optimizer", o.outer_optimizer, unset.outer_optimizer, local, of_local);
   refuse_ineffective(o, "outer-learning-rate", o.outer_learning_rate, unset.outer_learning_rate, nesterov,
                      of_nesterov);
@@ -49,7 +52,13 @@ void refuse_with_parameter_server(const Options& o) {
       " has a meaning with --strategy=parameter-server only: leave it out, or add that";
   refuse_ineffective(o, "servers", o.servers, unset.servers, serves, of_servers);
   refuse_ineffective(o, "staleness", o.staleness, unset.staleness, serves, of_servers);
-  refuse_ineffective(o, "wire-dtype", o.wire_dtype, unset.wire_dtype, serves, of_servers);
+  refuse_ineffective(o, "wire-dtype", o.wire_dtype, unset.wire_dtype,
+                     serves || (o.strategy == "local-sgd" && o.outer_optimizer == "nesterov"),
+                     " has a meaning with --strategy=parameter-server, and with --strategy=local-sgd and "
+                     "--outer-optimizer=nesterov, only: leave it out, or add these");
+  refuse_ineffective(o, "prefetch", o.prefetch, unset.prefetch, serves && o.staleness != "0",
+                     " has a meaning with --strategy=parameter-server and --staleness above 0 only: leave it "
+                     "out, or add these");
   if (!serves) return;
   const std::string contradicts = " contradicts --strategy=parameter-server, ";
   refuse_ineffective(o, "shard-optimizer", o.shard_optimizer, false, false,

@@ -78,14 +78,19 @@ StrategySettings strategy_settings(const Options& options, Job& job, const Activ
                                 threads};
   } else if (options.strategy == "parameter-server") {
     const bool bounded = options.staleness != "unbounded";
-    settings.parameter_server = {&job, options.servers,
+    settings.parameter_server = {&job,
+                                 options.servers,
                                  bounded ? std::optional(std::stoull(options.staleness)) : std::nullopt,
-                                 options.wire_dtype == "bf16", threads};
+                                 options.wire_dtype == "bf16",
+                                 threads,
+                                 options.prefetch};
   } else if (options.strategy == "local-sgd") {
     settings.local_sgd = {
         options.sync_every,
         {options.outer_optimizer == "nesterov", options.outer_learning_rate, options.outer_momentum},
-        elastic_range(options).least > 0};
+        elastic_range(options).least > 0,
+        options.worker_ranks,
+        options.wire_dtype == "bf16"};
   } else if (options.strategy == "pipeline") {
     settings.pipeline = pipeline_settings(options);
   }
@@ -118,6 +123,10 @@ std::unique_ptr<Workload> open_data(Options options, const Job& job, int ranks,
       throw Error(ErrorCode::usage,
                   fmt::format("--servers {} leaves no worker among {}: start more ranks, or fewer servers",
                               options.servers, plural(ranks, "rank")));
+    }
+    if (computing % options.worker_ranks != 0) {
+      throw Error(ErrorCode::usage, fmt::format("--worker-ranks {} does not divide {}", options.worker_ranks,
+                                                plural(ranks, "rank")));
     }
     if (options.batch < computing && options.strategy != "pipeline") {
       throw Error(ErrorCode::usage, fmt::format("--batch {} is less than one sample for each of {} {}",

@@ -68,7 +68,11 @@ void print_run_info(const Options& options, const Job& job, const ActiveRanks& r
                facts.unit == "image" ? "n" : "", facts.unit);
   }
   if (options.strategy == "local-sgd") {
-    fmt::print("local-sgd: parameters averaged every {}{}\n", plural(options.sync_every, "step"),
+    fmt::print("local-sgd: parameters averaged every {}{}{}\n", plural(options.sync_every, "step"),
+               options.worker_ranks > 1
+                   ? fmt::format(" over {} workers of {} ranks each", facts.world_size / options.worker_ranks,
+                                 options.worker_ranks)
+                   : "",
                options.outer_optimizer == "nesterov"
                    ? fmt::format(", Nesterov's outer step: learning rate {}, momentum {}",
                                  options.outer_learning_rate, options.outer_momentum)

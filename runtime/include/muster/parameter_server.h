@@ -80,6 +80,9 @@ MUSTER_API int muster_parameter_take(muster_parameter_client* client, uint64_t l
                                      muster_parameter_task* task);
 /* Waits as the staleness demands, then replaces `parameters`, an array of all elements. */
 MUSTER_API int muster_parameter_pull(muster_parameter_client* client, uint64_t clock, float* parameters);
+/* Starts to read the parameters while the program computes: the next pull at `clock` or before takes them.
+ * They need not have this worker's push after this call. Does nothing with a staleness of 0. */
+MUSTER_API int muster_parameter_prefetch(muster_parameter_client* client, uint64_t clock);
 /* Starts to send a gradient of all elements; the memory is free when it returns. `arguments` go to the update
  * function, `sums` are added over a clock's tasks; both may be NULL with a count of 0. */
 MUSTER_API int muster_parameter_push(muster_parameter_client* client, muster_parameter_task task,

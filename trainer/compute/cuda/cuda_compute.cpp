@@ -44,6 +44,7 @@ struct CudaCompute::StepState {
 
 CudaCompute::CudaCompute(const Options& options)
     : options_(options),
+      gpu_(options.wait_limit),
       matmul_(std::make_unique<CublasMatmul>(gpu_)),
       squares_(norm_sum_blocks, gpu_),
       step_(sizeof(StepState), gpu_) {
@@ -51,6 +52,7 @@ CudaCompute::CudaCompute(const Options& options)
 }
 
 CudaCompute::~CudaCompute() {
+  if (gpu_.is_hung()) return;
   // running work may still write to memory that is freed below
   gpu_.driver().stream_synchronize(gpu_.stream());
   gpu_.driver().stream_destroy(outcome_stream_);

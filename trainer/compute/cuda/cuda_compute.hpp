@@ -34,6 +34,8 @@ class CudaCompute final : public Compute<bfloat16> {
     /// Let cuBLASLt compute GELU, its gradient and bias gradients in the epilogue of products, where it can
     /// and its autotuning has not found this slower.
     bool fuse = true;
+    /// Of every wait for the GPU.
+    std::chrono::milliseconds wait_limit = Gpu::default_wait_limit;
   };
   explicit CudaCompute(const Options& options);
   ~CudaCompute() override;

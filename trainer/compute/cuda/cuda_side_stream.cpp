@@ -8,11 +8,29 @@ class Position final : public StreamPosition {
  public:
   Position(Gpu& gpu, CUstream stream) : gpu_(gpu), event_(gpu) { event_.record(stream); }
   void block_main() override { event_.block(gpu_.stream()); }
-  void wait() override { event_.synchronize(); }
+  void wait() override { event_.synchronize("a copy from it"); }
 
  private:
   Gpu& gpu_;
   Event event_;
+};
+
+class CudaPinnedRange final : public PinnedRange {
+ public:
+  CudaPinnedRange(Gpu& gpu, void* memory, std::size_t bytes)
+      : gpu_(gpu),
+        memory_(memory),
+        is_pinned_(gpu.driver().mem_host_register(memory, bytes, 0) == CUDA_SUCCESS) {}
+  ~CudaPinnedRange() override {
+    if (is_pinned_ && !gpu_.is_hung()) gpu_.driver().mem_host_unregister(memory_);
+  }
+  CudaPinnedRange(const CudaPinnedRange&) = delete;
+  CudaPinnedRange& operator=(const CudaPinnedRange&) = delete;
+
+ private:
+  Gpu& gpu_;
+  void* memory_;
+  bool is_pinned_;
 };
 
 }  // namespace
@@ -32,6 +50,18 @@ void CudaSideStream::download(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   gpu_.driver().require(gpu_.driver().memcpy_to_host(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream_),
                         "a copy from it");
+}
+
+void CudaSideStream::upload(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  gpu_.driver().require(
+      gpu_.driver().memcpy_to_device(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream_),
+      "a copy to it");
+}
+
+std::unique_ptr<PinnedRange> CudaSideStream::pin(void* memory, std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  return std::make_unique<CudaPinnedRange>(gpu_, memory, bytes);
 }
 
 std::unique_ptr<StreamPosition> CudaSideStream::position() {

@@ -19,6 +19,8 @@ class CudaSideStream final : public SideStream {
   Stream stream() const override { return stream_; }
   void wait_for_main() override;
   void download(void* to, const void* from, std::size_t bytes) override;
+  void upload(void* to, const void* from, std::size_t bytes) override;
+  std::unique_ptr<PinnedRange> pin(void* memory, std::size_t bytes) override;
   std::unique_ptr<StreamPosition> position() override;
 
  private:

@@ -14,10 +14,11 @@ struct DriverLibrary : detail::CudaLibrary {
   decltype(::cuMemGetInfo)* mem_get_info = object.find(MUSTER_SYMBOL(cuMemGetInfo));
   decltype(::cuMemHostAlloc)* mem_host_alloc = object.find("cuMemHostAlloc");
   decltype(::cuMemFreeHost)* mem_free_host = object.find("cuMemFreeHost");
+  decltype(::cuMemHostRegister)* mem_host_register = object.find(MUSTER_SYMBOL(cuMemHostRegister));
+  decltype(::cuMemHostUnregister)* mem_host_unregister = object.find("cuMemHostUnregister");
   decltype(::cuMemcpyHtoDAsync)* memcpy_to_device = object.find(MUSTER_SYMBOL(cuMemcpyHtoDAsync));
   decltype(::cuMemcpyDtoHAsync)* memcpy_to_host = object.find(MUSTER_SYMBOL(cuMemcpyDtoHAsync));
   decltype(::cuStreamSynchronize)* stream_synchronize = object.find("cuStreamSynchronize");
-  decltype(::cuEventSynchronize)* event_synchronize = object.find("cuEventSynchronize");
   decltype(::cuFuncSetAttribute)* function_set_attribute = object.find("cuFuncSetAttribute");
 
   /// @throws Error(ErrorCode::device) with the failed operation and CUDA's reason, unless `result` is

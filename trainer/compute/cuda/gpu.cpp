@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
 #include "compute/cuda/kernels/kernel_binary.hpp"
 #include "muster/error.hpp"
@@ -15,6 +16,10 @@ namespace {
 
 /// A kernel that needs more must opt in by an attribute (CUDA C++ Programming Guide, compute capabilities).
 constexpr std::size_t default_shared_bytes = 48 << 10;
+
+// At the start of a wait polls only yield the core; after this time they sleep.
+constexpr std::chrono::milliseconds yield_time{20};
+constexpr std::chrono::microseconds sleep_time{50};
 
 bool wants_checks() {
   const char* const value = std::getenv("MUSTER_CUDA_CHECK");
@@ -26,7 +31,7 @@ bool wants_checks() {
 
 }  // namespace
 
-Gpu::Gpu() {
+Gpu::Gpu(std::chrono::milliseconds wait_limit) : wait_limit_(wait_limit) {
   if (kernel_binary() == nullptr) {
     throw Error(
         ErrorCode::usage,
@@ -36,13 +41,16 @@ Gpu::Gpu() {
   checks_ = wants_checks();
   use_context();
   driver_.require(driver_.stream_create(&stream_, CU_STREAM_NON_BLOCKING), "no stream");
+  driver_.require(driver_.event_create(&enqueued_, CU_EVENT_DISABLE_TIMING), "no event");
   load_kernels();
 }
 
 Gpu::~Gpu() {
+  if (is_hung_) return;
   driver_.stream_synchronize(stream_);
   for (const auto& [memory, bytes] : blocks_) driver_.mem_free(reinterpret_cast<CUdeviceptr>(memory));
   driver_.module_unload(module_);
+  driver_.event_destroy(enqueued_);
   driver_.stream_destroy(stream_);
 }
 
@@ -101,6 +109,7 @@ void* Gpu::allocate(std::size_t bytes) {
 }
 
 void Gpu::free(void* memory) noexcept {
+  if (is_hung_) return;
   const auto found = std::find_if(blocks_.begin(), blocks_.end(),
                                   [memory](const auto& block) { return block.first == memory; });
   if (found == blocks_.end()) return;
@@ -144,18 +153,42 @@ void Gpu::download(void* to, const void* from, std::size_t bytes) {
 // CUDA copies unpinned memory through its own pinned buffer, piece by piece.
 void Gpu::copy_in(void* to, const void* host, std::size_t bytes) {
   upload(to, host, bytes);
-  synchronize();
+  synchronize("a copy to it");
 }
 
 void Gpu::copy_out(void* host, const void* from, std::size_t bytes) {
   download(host, from, bytes);
-  synchronize();
+  synchronize("a copy from it");
 }
 
-void Gpu::synchronize() { driver_.require(driver_.stream_synchronize(stream_), "computing"); }
+void Gpu::synchronize(const char* what) {
+  driver_.require(driver_.event_record(enqueued_, stream_), "an event");
+  wait_for(enqueued_, what);
+}
 
-void Gpu::check(const std::string& what) const {
-  if (checks_) driver_.require(driver_.stream_synchronize(stream_), what.c_str());
+void Gpu::wait_for(CUevent event, const char* what) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    const CUresult result = driver_.event_query(event);
+    if (result != CUDA_ERROR_NOT_READY) return driver_.require(result, what);
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (is_hung_ || waited >= wait_limit_) break;
+    if (waited < yield_time) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(sleep_time);
+    }
+  }
+  is_hung_ = true;
+  throw Error(
+      ErrorCode::deadline,
+      fmt::format("the GPU ({}) did not complete its work within {} s: {}: look for Xid errors in the "
+                  "node's kernel log",
+                  name_, std::chrono::duration<double>(wait_limit_).count(), what));
+}
+
+void Gpu::check(const std::string& what) {
+  if (checks_) synchronize(what.c_str());
 }
 
 void Gpu::launch_addresses(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes,
@@ -185,7 +218,9 @@ PinnedMemory::PinnedMemory(Gpu& gpu, std::size_t bytes) : gpu_(gpu) {
   gpu_.driver().require(gpu_.driver().mem_host_alloc(&memory_, std::max<std::size_t>(bytes, 1), 0),
                         "no pinned host memory");
 }
-PinnedMemory::~PinnedMemory() { gpu_.driver().mem_free_host(memory_); }
+PinnedMemory::~PinnedMemory() {
+  if (!gpu_.is_hung()) gpu_.driver().mem_free_host(memory_);
+}
 
 Event::Event(Gpu& gpu) : gpu_(gpu) {
   gpu_.driver().require(gpu_.driver().event_create(&event_, CU_EVENT_DEFAULT), "no event");
@@ -195,8 +230,8 @@ void Event::record(CUstream stream) {
   gpu_.driver().require(gpu_.driver().event_record(event_, stream), "an event");
   recorded_ = true;
 }
-void Event::synchronize() {
-  if (recorded_) gpu_.driver().require(gpu_.driver().event_synchronize(event_), "computing");
+void Event::synchronize(const char* what) {
+  if (recorded_) gpu_.wait_for(event_, what);
 }
 void Event::block(CUstream other) const {
   gpu_.driver().require(gpu_.driver().stream_wait_event(other, event_, 0), "waiting for an event");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -26,13 +27,19 @@ struct Grid {
 /// CUDA reports the failure of a kernel at a later call. With MUSTER_CUDA_CHECK=1 the process waits after
 /// each kernel and product, and the error names it.
 ///
-/// @throws Error(ErrorCode::device) with CUDA's reason, from every function.
+/// @throws Error(ErrorCode::device) with CUDA's reason, from every function; Error(ErrorCode::deadline) from
+/// those that wait, when the GPU's work is not done in time. The process can only end then: the GPU's memory
+/// is not freed, since CUDA would wait for the work.
 class Gpu final : public Memory {
  public:
+  /// As JoinOptions::operation_timeout.
+  static constexpr std::chrono::milliseconds default_wait_limit{600'000};
+
   /// Uses the context that is current in this thread, as Job::join() leaves it; without one, device 0.
+  /// `wait_limit`: of every wait for its work.
   /// @throws Error(ErrorCode::usage) in a build without kernels; Error(ErrorCode::device) when the GPU's
   /// compute capability is too low for them.
-  Gpu();
+  explicit Gpu(std::chrono::milliseconds wait_limit = default_wait_limit);
   ~Gpu() override;
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
@@ -61,12 +68,16 @@ class Gpu final : public Memory {
   void upload(void* to, const void* from, std::size_t bytes);
   /// `to` is pinned memory; it holds the data once the stream has done the copy.
   void download(void* to, const void* from, std::size_t bytes);
-  /// Waits for all enqueued work.
-  void synchronize();
+  /// Waits for all enqueued work. `what` names the last of it, for errors.
+  void synchronize(const char* what = "computing");
+  /// Waits until the stream reaches the last record of `event`.
+  void wait_for(CUevent event, const char* what);
+  /// Whether a wait has reached its limit.
+  bool is_hung() const noexcept { return is_hung_; }
   /// Whether MUSTER_CUDA_CHECK is 1.
   bool checks() const noexcept { return checks_; }
   /// With MUSTER_CUDA_CHECK=1: waits for all enqueued work, of which `what` is the last.
-  void check(const std::string& what) const;
+  void check(const std::string& what);
 
   /// `threads`: per block. `arguments` must have exactly the types of the kernel's parameters; from CUDA 12.4
   /// on their number and sizes are compared.
@@ -86,9 +97,12 @@ class Gpu final : public Memory {
                         void** arguments, std::span<const std::size_t> argument_bytes);
 
   DriverLibrary driver_;
+  std::chrono::milliseconds wait_limit_;
+  bool is_hung_ = false;
   bool checks_ = false;
   std::string name_;
   CUstream stream_ = nullptr;
+  CUevent enqueued_ = nullptr;  ///< what synchronize() waits for
   CUmodule module_ = nullptr;
   struct Function {
     CUfunction handle = nullptr;
@@ -124,8 +138,9 @@ class Event {
   /// Records the present position of the GPU's stream, or of another one.
   void record() { record(gpu_.stream()); }
   void record(CUstream stream);
-  /// Waits until the stream reaches the event; returns at once if it was never recorded.
-  void synchronize();
+  /// Waits until the stream reaches the event; returns at once if it was never recorded. `what`: as
+  /// Gpu::synchronize().
+  void synchronize(const char* what = "computing");
   /// Makes later work on `other` wait for the event (cuStreamWaitEvent).
   void block(CUstream other) const;
   /// Seconds since an earlier event. Both must have been waited for.

@@ -62,10 +62,13 @@ void CentralStorage::broadcast() {
     round_parameters();
   }
   barrier();
-  upload();
+  upload({0, table().arena_size});
+  finish_upload();
 }
 
 void CentralStorage::scatter_state(const TrainingTensors& whole) {
+  finish_upload();
+  barrier();  // no rank's device reads the parameters any more
   const TrainingTensors own = tensors();
   if (is_rank0()) {
     std::copy(whole.parameters.begin(), whole.parameters.end(), own.parameters.begin());
@@ -88,10 +91,14 @@ void CentralStorage::gather_state(const TrainingTensors& whole) {
   std::copy(own.moment2.begin(), own.moment2.end(), whole.moment2.begin());
 }
 
+// The device gets this rank's part while other ranks update theirs, and all parts while the host prepares the
+// next step. They do not change before all ranks have reduced the gradients that are computed with them.
 void CentralStorage::exchange_parts(StepResult& result) {
   const auto from = std::chrono::steady_clock::now();
+  upload(part());
   barrier();
-  upload();
+  upload({0, part().begin});
+  upload({part().end, table().arena_size});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
   result.exposed += seconds;
   result.communication += seconds;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 
 #include "models/memory_segment.hpp"
 #include "strategies/data_parallel/replica.hpp"
@@ -19,7 +20,10 @@ namespace muster {
 /// parameters are averaged, weighted by their samples of a step, and an outer optimizer makes the next ones,
 /// with which all workers go on. The optimizers' moments stay with their workers.
 ///
-/// Between the synchronizations ranks exchange a few scalars a step: the loss and flags. These travel while
+/// With worker_ranks above 1, so many consecutive ranks are a worker and train it by data parallelism. The
+/// first rank of each averages, and sends the others the result.
+///
+/// Between the synchronizations workers exchange a few scalars a step: the loss and flags. These travel while
 /// the next step computes.
 ///
 /// Checkpoints are taken after a synchronization. The moments in them are the workers' means, with which the
@@ -30,6 +34,10 @@ class LocalSgd : public Strategy {
     std::int64_t sync_every = 50;  ///< steps
     OuterOptimizerSettings outer;
     bool elastic = false;  ///< keeps the state of the last synchronization, see Snapshot
+    int worker_ranks = 1;  ///< ranks of a worker; divides their number
+    /// With outer.nesterov: workers send what their parameters moved by, rounded to bfloat16, in place of
+    /// their parameters. Sums are in float32, and rounded where they are sent on.
+    bool sends_bfloat16 = false;
   };
 
   /// `training`: as for a data-parallel Replica, batch over all ranks. Collective; otherwise as Replica's.
@@ -93,20 +101,29 @@ class LocalSgd : public Strategy {
   // Ends the worker's step and starts to reduce its scalars.
   void start_reduction(InFlightStep& step);
   void start_round();
+  /// Replaces each worker's values by the workers' weighted mean.
+  void average(std::span<float> values);
+  /// The same for the parameters, in host memory, with Settings::sends_bfloat16.
+  void average_rounded(std::span<float> parameters);
+  /// Averages and makes the outer step, on the host.
+  void take_outer_step(std::span<float> parameters);
   /// With Settings::elastic: copies the state for copy_state(). `step`: as Snapshot::taken().
   void take_snapshot(std::optional<std::int64_t> step);
   Synchronization average_parameters();
 
   Settings settings_;
   std::int64_t batch_;
-  Share share_;  ///< of the samples of a step
+  Share share_;  ///< this worker's, of the samples of a step
   double weight_;
   Communicator world_, host_;
-  Communicator scalars_;  ///< of its own, since its reductions outlast a step's begin
+  Communicator worker_world_, worker_host_;  ///< of this worker's ranks
+  Communicator workers_, workers_host_;      ///< of the ranks with this rank's number in their workers
+  Communicator scalars_;                     ///< of its own, since its reductions outlast a step's begin
   compute::UpdateCompute<float>& compute_;
   Replica worker_;
   std::optional<OuterOptimizer<float>> outer_;  ///< without it, the mean is the result
   compute::Arena<float> staging_;               ///< a device's parameters, for the outer optimizer
+  compute::Arena<bfloat16> moved_;              ///< what is sent with Settings::sends_bfloat16
   std::optional<Snapshot> snapshot_;
   std::deque<InFlightStep> in_flight_;
   std::int64_t begun_steps_ = 0;  ///< number of the last begun step, counted from 1

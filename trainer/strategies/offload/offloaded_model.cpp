@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strategies/offload/offloaded_model.hpp"
 
+#include "muster/error.hpp"
+
 namespace muster {
 
 OffloadedModel::OffloadedModel(std::unique_ptr<Model> device, compute::UpdateCompute<float>& device_compute,
@@ -10,7 +12,20 @@ OffloadedModel::OffloadedModel(std::unique_ptr<Model> device, compute::UpdateCom
       device_compute_(device_compute),
       updates_(updates),
       host_(device_->tensors().table(), extra, true, device_compute.transfer_memory(), &parameters),
-      side_stream_(device_compute.open_side_stream()) {}
+      side_stream_(device_compute.open_side_stream()) {
+  if (!side_stream_ || &parameters == &device_compute.transfer_memory()) return;
+  pinned_.push_back(side_stream_->pin(host_.rounded().data(), host_.rounded().size_bytes()));
+  if (!device_->tensors().parameters().empty())
+    pinned_.push_back(side_stream_->pin(host_.parameters().data(), host_.parameters().size_bytes()));
+}
+
+OffloadedModel::~OffloadedModel() {
+  try {
+    finish_upload();
+  } catch (const Error&) {
+    // The device has failed, which whoever uses it next sees.
+  }
+}
 
 void OffloadedModel::download(std::size_t tensor) {
   const std::span<float> to = host_.extra_and_gradients()[tensor + 1];
@@ -37,11 +52,26 @@ void OffloadedModel::gradients(float gradient_scale, const Ready& ready) {
   device_compute_.accumulate_loss(false);
 }
 
-void OffloadedModel::upload() {
+void OffloadedModel::upload(const Share& elements) {
   models::ModelTensors<float>& device = device_->tensors();
-  compute::Memory& memory = device_compute_.memory();
-  memory.copy_in(device.rounded().data(), host_.rounded().data(), device.rounded().size_bytes());
-  memory.copy_in(device.parameters().data(), host_.parameters().data(), device.parameters().size_bytes());
+  const auto copy = [&](auto to, auto from) {
+    if (to.empty() || elements.count() == 0) return;
+    to = to.subspan(elements.begin, elements.count());
+    from = from.subspan(elements.begin, elements.count());
+    if (side_stream_) return side_stream_->upload(to.data(), from.data(), to.size_bytes());
+    device_compute_.memory().copy_in(to.data(), from.data(), to.size_bytes());
+  };
+  if (side_stream_) side_stream_->wait_for_main();  // which may still read the last ones
+  copy(device.rounded(), host_.rounded());
+  copy(device.parameters(), host_.parameters());
+  if (!side_stream_) return;
+  uploaded_ = side_stream_->position();
+  uploaded_->block_main();
+}
+
+void OffloadedModel::finish_upload() {
+  if (uploaded_) uploaded_->wait();
+  uploaded_.reset();
 }
 
 MemorySegments estimate_offloaded_model(const Workload& workload, const MemorySegments& model) {

@@ -26,6 +26,8 @@ class OffloadedModel final : public Model {
   /// host and gets the loss. `parameters`: see ModelTensors. All outlive the model.
   OffloadedModel(std::unique_ptr<Model> device, compute::UpdateCompute<float>& device_compute,
                  compute::UpdateCompute<float>& updates, std::size_t extra, compute::Memory& parameters);
+  /// Waits for copies.
+  ~OffloadedModel() override;
 
   /// Those on the host.
   models::ModelTensors<float>& tensors() noexcept override { return host_; }
@@ -41,8 +43,11 @@ class OffloadedModel final : public Model {
   Validation validate_share(int rank, int ranks, bool fixed, const ShouldStop& should_stop) override {
     return device_->validate_share(rank, ranks, fixed, should_stop);
   }
-  /// Copies the host's parameters to the device, after each change of them.
-  void upload();
+  /// Starts to copy these of the host's parameters to the device, whose later work waits for them. They must
+  /// not change before the next gradients() or finish_upload() returns.
+  void upload(const Share& elements);
+  /// @throws Error(ErrorCode::deadline) when the copies do not end in time.
+  void finish_upload();
 
  private:
   void download(std::size_t tensor);
@@ -52,6 +57,8 @@ class OffloadedModel final : public Model {
   models::ModelTensors<float> host_;
   std::unique_ptr<compute::SideStream> side_stream_;  ///< null: the device's copies wait
   std::vector<std::pair<std::size_t, std::unique_ptr<compute::StreamPosition>>> copies_;  ///< by tensor
+  std::vector<std::unique_ptr<compute::PinnedRange>> pinned_;
+  std::unique_ptr<compute::StreamPosition> uploaded_;
 };
 
 /// What is left on the device of a model's memory, `model`, and the gradients on the host. Their parameters
@@ -71,9 +78,12 @@ class HostUpdates {
   template <typename Real>
   std::unique_ptr<Model> build(const Workload& workload, compute::Compute<Real>& compute,
                                std::uint64_t max_samples, std::size_t extra, compute::Memory& parameters);
-  /// Gives the device the parameters that were updated.
-  void upload() {
-    if (model_) model_->upload();
+  /// As OffloadedModel; nothing without a device.
+  void upload(const Share& elements) {
+    if (model_) model_->upload(elements);
+  }
+  void finish_upload() {
+    if (model_) model_->finish_upload();
   }
 
  private:

@@ -116,7 +116,7 @@ MemorySegments ParameterServerTraining::estimate_memory(const Workload& workload
   if (rank >= settings.servers) {
     MemorySegments model = workload.memory(task_samples(training, 0, tasks).count(), Replica::extra_scalars,
                                            training.real_bytes);
-    if (settings.staleness != 0)
+    if (prefetches(settings))
       model.push_back(
           {"parameters for the next task", table.arena_size * sizeof(float), false, false, offloads});
     if (!offloads) return model;
@@ -181,12 +181,13 @@ void ParameterServerTraining::read_parameters() {
   if (!model_) copy_.resize(table_.arena_size);
   client_->read(0, model_ ? model_->tensors().parameters() : std::span<float>(copy_));
   if (model_) use_parameters();
+  finish_upload();  // the next pull can be before any gradients
   pulled_.reset();
 }
 
 void ParameterServerTraining::use_parameters() {
   model_->tensors().round_parameters(compute_);
-  upload();
+  upload({0, table_.arena_size});
 }
 
 std::uint64_t ParameterServerTraining::parameter_hash() {
@@ -242,7 +243,7 @@ void ParameterServerTraining::pull(const ParameterTask& task, StepResult& result
   client_->pull(task.clock, model_->tensors().parameters());
   use_parameters();
   pulled_ = task.clock;
-  client_->prefetch(task.clock + 1);  // for the next task, while this one computes
+  if (prefetches(settings_)) client_->prefetch(task.clock + 1);
   result.exposed += elapsed_seconds(from);
 }
 

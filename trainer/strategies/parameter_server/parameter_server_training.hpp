@@ -38,6 +38,8 @@ class ParameterServerTraining : private HostUpdates, public Strategy {
     /// Above 0, workers compute gradients on devices, and so many threads of each work on its tensors on the
     /// host. Servers have none. 0: all ranks compute on the host.
     int update_threads = 0;
+    /// With a staleness, a worker reads the parameters for its next task while it computes one.
+    bool prefetches = true;
   };
 
   /// `training`: as for a Replica, batch over all ranks; without on_device. `host`: on host memory.
@@ -97,6 +99,7 @@ class ParameterServerTraining : private HostUpdates, public Strategy {
   ParameterServerOptions options() const;
   SliceOptimizer::Settings slice_settings() const;
   bool is_synchronous() const { return settings_.staleness == 0; }
+  static bool prefetches(const Settings& settings) { return settings.prefetches && settings.staleness != 0; }
   static std::uint64_t tasks_per_step(const Settings& settings, const Replica::Settings& training, int ranks);
   static Share task_samples(const Replica::Settings& training, std::uint64_t index, std::uint64_t tasks);
   void start_server();

@@ -70,6 +70,35 @@ static void work(muster_job* job, muster_parameter_client* client) {
   }
 }
 
+/* Rank 1 reads ahead of its own push, and the next pull takes that. A pull after it has the push. */
+static void check_prefetch(muster_job* job) {
+  muster_parameter_server_options options = MUSTER_PARAMETER_SERVER_OPTIONS_DEFAULT;
+  muster_parameter_server* server = NULL;
+  muster_parameter_client* client = NULL;
+  float slice[ELEMENTS] = {0}, parameters[ELEMENTS], gradient[ELEMENTS] = {1};
+  float* const arrays[] = {slice};
+  muster_parameter_task const task = {0, 0};
+  double const argument = 0.5;
+  options.staleness = MUSTER_UNBOUNDED;
+  options.name = "read ahead";
+  if (muster_rank(job) == 0)
+    OK(muster_parameter_server_new(job, ELEMENTS, arrays, 1, add, slice, &options, &server));
+  OK(muster_parameter_client_new(job, ELEMENTS, &options, &client));
+  FAILS(muster_parameter_prefetch(NULL, 0), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the client is null");
+  if (muster_rank(job) == 1) {
+    OK(muster_parameter_prefetch(client, 1));
+    OK(muster_parameter_push(client, task, gradient, &argument, 1, NULL, 0));
+    OK(muster_parameter_flush(client));
+    OK(muster_parameter_pull(client, 1, parameters));
+    CHECK(parameters[0] == 0);
+    OK(muster_parameter_pull(client, 1, parameters));
+    CHECK(parameters[0] == 1);
+  }
+  muster_parameter_client_free(client);
+  OK(muster_barrier(job, "read ahead", 60000));
+  muster_parameter_server_free(server);
+}
+
 int main(void) {
   muster_parameter_server_options options = MUSTER_PARAMETER_SERVER_OPTIONS_DEFAULT;
   muster_job* const job = join();
@@ -80,6 +109,7 @@ int main(void) {
   size_t begin = 1, end = 1;
   int lost[4], i;
   size_t lost_count = 0;
+  check_prefetch(job);
   options.tasks_per_clock = 4;
   FAILS(muster_parameter_client_new(job, ELEMENTS, &options, &client), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "need deals_tasks");

@@ -200,6 +200,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn work, void* data) {
 
 CUresult cuStreamSynchronize(CUstream stream) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (get_env("FAKE_CUDA") == "stream_busy") hang();
   log_host_wait(stream_queues::finish_stream(stream), "cuStreamSynchronize");
   return wait_result();
 }
@@ -237,6 +238,7 @@ CUresult cuEventQuery(CUevent event) {
     ++queries_in_capture;
     return CUDA_ERROR_CAPTURED_EVENT;
   }
+  if (wait_result() != CUDA_SUCCESS) return wait_result();
   if (!stream_queues::query_event(event)) return CUDA_ERROR_NOT_READY;
   return get_env("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }

@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "fake_cuda.hpp"
@@ -15,6 +17,9 @@ using fake_cuda::has_context;
 using fake_cuda::log_host_wait;
 
 namespace {
+
+std::mutex registered_mutex;
+std::set<void*> registered;  // host memory
 
 template <typename Work>
 CUresult enqueue_work(CUstream stream, Work work) {
@@ -43,6 +48,17 @@ CUresult cuMemFreeHost(void* memory) {
   log_host_wait(stream_queues::finish_all(), "cuMemFreeHost");
   std::free(memory);
   return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostRegister(void* memory, std::size_t, unsigned) {
+  if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
+  std::lock_guard const lock(registered_mutex);
+  return registered.insert(memory).second ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+}
+
+CUresult cuMemHostUnregister(void* memory) {
+  std::lock_guard const lock(registered_mutex);
+  return registered.erase(memory) == 1 ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {

@@ -12,6 +12,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fake_cuda.hpp"
@@ -59,6 +60,7 @@ bool process_ends = false;
 
 thread_local int default_stream;
 thread_local bool has_enqueued = false;
+thread_local void* last_queried = nullptr;  // an event
 
 bool is_late() { return fake_cuda::get_env("FAKE_CUDA") == "late"; }
 
@@ -233,12 +235,17 @@ bool event_is_done(void* event) {
 }
 
 bool query_event(void* event) {
-  {
-    std::lock_guard const lock(mutex);
-    // A thread that only watches others' work changes nothing.
-    if (has_enqueued && is_random()) step_any();
+  auto const position = last_record(event);
+  std::lock_guard const lock(mutex);
+  // A thread that only watches others' work changes nothing.
+  if (!has_enqueued || position->is_reached) return position->is_reached;
+  bool const is_repeated = std::exchange(last_queried, event) == event;
+  if (is_random()) {
+    step_any();
+  } else if (is_repeated) {
+    step_towards(position);
   }
-  return event_is_done(event);
+  return position->is_reached;
 }
 
 bool query_stream(void* stream) { return !finish(end_of(stream), false); }

@@ -29,7 +29,8 @@ void wait_event(void* stream, void* event);
 void destroy(void* handle);
 
 bool event_is_done(void* event);
-/// As the host's repeated queries would: does some work of random streams first.
+/// As the host's repeated queries would: does some work of random streams first, or late work when the last
+/// query was of the same event.
 bool query_event(void* event);
 /// Does work while some can run. Returns whether the stream was empty before.
 bool query_stream(void* stream);

@@ -44,6 +44,7 @@ TEST_CASE("parameter servers have settings of their own", "[options]") {
   CHECK(served.servers == 2);
   CHECK(served.staleness == "unbounded");
   CHECK(parse({"--strategy=parameter-server", "--staleness=1000000"}).wire_dtype == "fp32");
+  CHECK_FALSE(parse({"--strategy=parameter-server", "--staleness=1", "--no-prefetch"}).prefetch);
 }
 
 TEST_CASE("a named model has GPT-2's sizes, and single flags change them", "[options]") {
@@ -175,6 +176,7 @@ TEST_CASE("wrong options are refused in one line, with the exit code of wrong us
       {"--strategy=parameter-server", "--staleness=none"},
       {"--strategy=parameter-server", "--staleness=1000001"},
       {"--strategy=parameter-server", "--wire-dtype=fp16"},
+      {"--strategy=parameter-server", "--no-prefetch"},
       {"--strategy=parameter-server", "--shard-optimizer"},
       {"--strategy=parameter-server", "--micro-batch=2"},
       {"--strategy=parameter-server", "--sync-every=3"},

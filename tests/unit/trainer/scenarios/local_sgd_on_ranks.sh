@@ -34,6 +34,16 @@ run 2 --steps 16 --shard-optimizer --output "$folder/parts" > "$folder/log"
 grep -q 'made with .*--strategy=local-sgd, now data-parallel' "$folder/log" || fail "no note about another strategy"
 grep -q 'validation loss .*, after step 16' "$folder/log" || fail "data parallelism did not go on"
 
+# Workers of two ranks.
+# shellcheck disable=SC2086 # several options
+{
+  run 3 $local --steps 12 --worker-ranks 2 --output "$folder/odd" > "$folder/log" 2>&1 && fail "two ranks a worker were accepted on three ranks"
+  grep -q 'worker-ranks 2 does not divide 3 ranks' "$folder/log" || fail "no line about an odd number of ranks"
+  run 4 $local --steps 12 --worker-ranks 2 --wire-dtype bf16 --output "$folder/workers" > "$folder/log"
+  grep -q 'averaged every 3 steps over 2 workers of 2 ranks each' "$folder/log" || fail "no line about workers of two ranks"
+  grep -q 'parameters identical on 4 ranks' "$folder/log" || fail "workers of two ranks have other parameters than each other"
+}
+
 # start_endless NAME: a run on three ranks in the background, its process id in $started; returns when it trains.
 start_endless() {
   run 3 --strategy local-sgd --sync-every 50000 --steps 100000 --eval-every 0 --checkpoint-every 0 --output "$folder/$1" > "$folder/$1.log" 2>&1 &

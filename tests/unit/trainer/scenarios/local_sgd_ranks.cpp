@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local SGD on three ranks with unequal shares of a batch. Averages after each step of SGD train as data
-// parallelism does, up to rounding. Workers train by themselves between averages. A run that resumes on the
-// same number of ranks has the same bits; on another number, or by another strategy, it goes on from the same
-// parameters.
+// Local SGD, mostly on three ranks with unequal shares of a batch. Averages after each step of SGD train as
+// data parallelism does, up to rounding. Workers train by themselves between averages. A run that resumes on
+// the same number of ranks has the same bits; on another number, or by another strategy, it goes on from the
+// same parameters.
 #include <cstdio>
 #include <limits>
 #include <vector>
@@ -46,6 +46,7 @@ struct Course {
   int from = 0, to = 6, saved_at = 0;
   std::int64_t averages = 0;
   FullState saved{}, end{};
+  std::vector<std::size_t> bytes{};  ///< that each step reduced
 
   template <typename Real = float>
   void run(Communicator world, const Workload& workload, StrategySettings settings) {
@@ -73,6 +74,7 @@ struct Course {
       const StepResult result = strategy->end_step();
       require(result.finite && !result.any_stop, rank, "a step is finite");
       if (result.synchronized) ++averages;
+      bytes.push_back(result.gradient_bytes);
     }
     save(end);
   }
@@ -121,6 +123,41 @@ void test_workers(Communicator world, const Workload& workload) {
   }
   require(distance(averaged.end.parameters, {mean.begin(), mean.end()}) < 1e-6, 0,
           "the parameters are the mean of the workers', weighted by samples");
+}
+
+/// Four ranks are two workers. Each worker's gradients have the bits of a single rank's.
+void test_workers_of_ranks(Communicator four, const Workload& workload) {
+  const Communicator two = four.split(four.rank() / 2);
+  for (const bool nesterov : {false, true}) {
+    StrategySettings settings = local_sgd(2, nesterov, training(OptimizerKind::adamw, 2));
+    const Course expected = course(two, workload, settings, {0, 6, 4});
+    settings.local_sgd->worker_ranks = 2;
+    const Course made = course(four, workload, settings, {0, 6, 4});
+    require(four.rank() != 0 || (made.end == expected.end && made.saved == expected.saved), four.rank(),
+            "two workers have the same bits whether each is one rank or two");
+    Course resumed{4, 6};
+    resumed.saved = made.saved;
+    resumed.run(four, workload, settings);
+    require(four.rank() != 0 || resumed.end == made.end, four.rank(), "they resume with the same bits");
+    settings.local_sgd.reset();
+    const Course gradients = course(two, workload, settings);
+    for (std::size_t step = 0; step < 6; ++step)
+      require(gradients.bytes[step] > 0 && made.bytes[step] == expected.bytes[step] + gradients.bytes[step],
+              four.rank(), "only a worker's own ranks exchange gradients");
+  }
+}
+
+void test_rounded_outer_gradients(Communicator world, const Workload& workload) {
+  StrategySettings settings = local_sgd(2, true, training(OptimizerKind::adamw));
+  const Course expected = course(world, workload, settings);
+  settings.local_sgd->sends_bfloat16 = true;
+  const Course made = course(world, workload, settings);
+  for (std::size_t step = 0; step < 6; ++step)
+    require(made.bytes[step] - 40 == (expected.bytes[step] - 40) / 2, world.rank(),
+            "bfloat16 has half the bytes");
+  if (world.rank() != 0) return;
+  const double apart = distance(made.end.parameters, expected.end.parameters);
+  require(apart > 0 && apart < 0.01, 0, "rounded outer gradients are near those in float32");
 }
 
 void test_resumed(Job& job, Communicator world, const Workload& workload) {
@@ -192,12 +229,17 @@ int main() {
   options.model = {1, 2, 16, 12};
   const auto workload = read_workload(options);
   Job job = Job::join({.device = Device::cpu});
-  if (job.size() != 3) return 2;
-  const Communicator world = job.host_world();
-  test_data_parallelism(world, *workload);
-  test_workers(world, *workload);
-  test_resumed(job, world, *workload);
-  test_flags(world, *workload);
+  if (job.size() != 4) return 2;
+  test_workers_of_ranks(job.host_world(), *workload);
+  const Communicator world = job.host_world().split(job.rank() < 3 ? 0 : 1);
+  if (job.rank() < 3) {
+    test_data_parallelism(world, *workload);
+    test_workers(world, *workload);
+    test_rounded_outer_gradients(world, *workload);
+    test_resumed(job, world, *workload);
+    test_flags(world, *workload);
+  }
+  job.host_world().barrier();
   job.leave();
   return failures == 0 ? 0 : 1;
 }

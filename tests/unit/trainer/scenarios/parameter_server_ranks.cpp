@@ -138,6 +138,17 @@ void test_asynchronous(Job& job, Communicator world, const Workload& workload) {
               "without staleness the parameters are those of data parallelism, with it they are near");
     }
   }
+  const StrategySettings settings = training(OptimizerKind::sgd);
+  const Course expected = course(self, workload, settings, {0, 12});
+  for (const bool prefetches : {false, true}) {
+    StrategySettings one_worker = served(job, 4, std::nullopt, settings);
+    one_worker.parameter_server->prefetches = prefetches;
+    const Course made = course(world, workload, one_worker, {0, 12});
+    if (world.rank() != 0) continue;
+    const double apart = distance(made.end.parameters, expected.end.parameters);
+    require(prefetches ? apart > 1e-5 : apart < 2e-6, 0,
+            "a single worker's parameters lack its last gradient only when it reads them ahead");
+  }
   StrategySettings rounded = served(job, 1, std::nullopt, training(OptimizerKind::adamw));
   rounded.parameter_server->sends_bfloat16 = true;
   Course of{0, 12};

@@ -61,6 +61,11 @@ TEST_CASE("settings that local SGD cannot keep, and settings of local SGD alone,
   CHECK(refused("--steps=49").find("--sync-every 50 (the default) is longer than --steps 49") == 0);
   CHECK(refused("--outer-momentum=0.5").find("--outer-momentum 0.5 has a meaning with") == 0);
   CHECK(refused("--outer-momentum=1").find("--outer-momentum: '1' must be") == 0);
+  CHECK(usage_error_text([] {
+          parse({"--worker-ranks=2", "--elastic=2"});
+        }).find("--worker-ranks 2 contradicts --elastic") == 0);
+  CHECK(refused("--wire-dtype=bf16").find("--wire-dtype bf16 has a meaning with") == 0);
+  CHECK(parse({"--wire-dtype=bf16", "--outer-optimizer=nesterov"}).wire_dtype == "bf16");
   CHECK(refused("--sync-every=0").find("--sync-every: '0' must be") == 0);
   CHECK(usage_error_text([] {
           parse({"--model=resnet20", "--sync-batch-norm"});
@@ -84,7 +89,16 @@ TEST_CASE("a worker's memory is that of its samples, and the outer optimizer's",
     const auto outer = estimate_memory(*workload, nesterov, rank, 4);
     CHECK(total_bytes(outer) == total_bytes(plain) + (rank == 0 ? 3 : 2) * tensors);
     CHECK(bytes_of(outer, "outer momentum") == tensors);
+    StrategySettings rounded = nesterov;
+    rounded.local_sgd->sends_bfloat16 = true;
+    CHECK(total_bytes(estimate_memory(*workload, rounded, rank, 4)) == total_bytes(outer) + tensors / 2);
   }
+  // The first two ranks have the samples of the first of two workers.
+  averaged.local_sgd->worker_ranks = 2;
+  whole.replica.batch = static_cast<int>(share_of(9, 0, 2).count());
+  CHECK(total_bytes(estimate_memory(*workload, averaged, 0, 4)) ==
+        total_bytes(estimate_memory(*workload, whole, 0, 2)));
+  CHECK(bytes_of(estimate_memory(*workload, averaged, 2, 4), "copy for checkpoints") == 0);
   nesterov.replica.on_device = true;
   CHECK(bytes_of(estimate_memory(*workload, nesterov, 0, 4), "outer momentum") == 0);
 }

@@ -36,4 +36,11 @@ TEST_CASE("the host's memory is counted on servers, and on workers with GPUs", "
   // On the GPU there are only rounded ones.
   CHECK(total_bytes(estimate(on_gpus, 1)) - offloaded({1}) == total_bytes(estimate(on_cpus, 1)) - floats);
   CHECK(offloaded_bytes(estimate(on_cpus, 0)) + offloaded_bytes(estimate(on_cpus, 1)) == 0);
+
+  // What is read ahead is one more copy of the parameters.
+  StrategySettings stale = on_cpus, ahead = on_cpus;
+  stale.parameter_server->staleness = ahead.parameter_server->staleness = 1;
+  stale.parameter_server->prefetches = false;
+  CHECK(total_bytes(estimate(ahead, 1)) == total_bytes(estimate(stale, 1)) + floats);
+  CHECK(total_bytes(estimate(stale, 1)) == total_bytes(estimate(on_cpus, 1)));
 }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizer offload on a fake GPU.
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "catch.hpp"
+#include "strategies/central_storage/central_storage.hpp"
+#include "trainer/fakes/gpu_or_doubles.hpp"
+#include "trainer/scenarios/small_run.hpp"
+
+using namespace muster;
+using namespace small_run_of_one;
+using compute::cuda::CudaCompute;
+
+namespace {
+
+struct OffloadedGpt {
+  explicit OffloadedGpt(const char* cuda,
+                        std::chrono::milliseconds wait_limit = compute::cuda::Gpu::default_wait_limit)
+      : on("", cuda), compute({true, wait_limit}) {
+    storage.initialize();
+    storage.broadcast();
+  }
+  StepResult step(std::int64_t number) { return storage.step(number, number * options.batch, 1e-2, {}); }
+
+  static Options tiny_run(const TemporaryFolder& folder) {
+    Options options = small_run(folder);
+    options.model = {1, 1, 64, 8};
+    options.batch = 4;
+    return options;
+  }
+
+  TestGpu on;
+  TemporaryFolder folder;
+  Job job = Job::join({.device = Device::cpu});
+  Options options = tiny_run(folder);
+  std::unique_ptr<Workload> workload = read_workload(options);
+  CudaCompute compute;
+  CentralStorage storage{{0, "n0", 1},
+                         {options.optimizer, options.batch, 3, 0, false, sizeof(bfloat16)},
+                         *workload,
+                         compute,
+                         job.host_world()};
+};
+
+std::uint64_t train_offloaded(const char* cuda) {
+  OffloadedGpt gpt(cuda);
+  for (int number = 0; number < 3; ++number) CHECK(gpt.step(number).finite);
+  const std::uint64_t hash = gpt.storage.parameter_hash();
+  gpt.job.leave();
+  return hash;
+}
+
+}  // namespace
+
+TEST_CASE("offloaded steps have the same bits however late the GPU works", "[gpu steps]") {
+  CHECK(train_offloaded("late") == train_offloaded(""));
+}
+
+TEST_CASE("when the GPU's copies never end, an offloaded step ends after the limit", "[gpu steps]") {
+  OffloadedGpt gpt("", std::chrono::milliseconds(200));
+  REQUIRE(gpt.step(0).finite);
+  setenv("FAKE_CUDA", "stream_busy", 1);  // until the end: nothing may wait again
+  CHECK_THROWS_WITH(gpt.step(1), Catch::Matchers::ContainsSubstring(
+                                     "did not complete its work within 0.2 s: a copy from it"));
+  CHECK(gpt.compute.gpu().is_hung());
+}
