@@ -16,10 +16,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long to try an address that does not answer at all: TCP sends again after 1 s.
-constexpr milliseconds probe_timeout{1100};
-// At once, since a network may lose the packets of some.
-constexpr int probe_connections = 4;
 // How often to probe a rank that runs but has not joined.
 constexpr milliseconds probe_interval{250};
 // A timer that is later than this was delayed by a busy machine.
@@ -27,6 +23,23 @@ constexpr milliseconds max_delay{100};
 constexpr milliseconds survivor_flush_timeout{5000};
 
 }  // namespace
+
+// How to find out whether a rank runs: by so many connections at once, since a network may lose the packets
+// of some, for so long, if none answers.
+struct SocketSurvivorNetwork::ProbeLimits {
+  int connections;
+  milliseconds time;
+};
+
+// Where another rank of the host is silent, probably none of them answers. In that time TCP does not send a
+// lost packet again, so there are more connections; otherwise it does, after 1 s.
+SocketSurvivorNetwork::ProbeLimits SocketSurvivorNetwork::probe_limits(int rank) const {
+  const auto& host = config_.hosts[static_cast<std::size_t>(rank)];
+  bool const silent_host = std::any_of(config_.silent.begin(), config_.silent.end(), [&](int silent) {
+    return config_.hosts[static_cast<std::size_t>(silent)] == host;
+  });
+  return silent_host ? ProbeLimits{12, milliseconds{500}} : ProbeLimits{4, milliseconds{1100}};
+}
 
 struct SocketSurvivorNetwork::Watch {
   Watch(asio::io_context& io, OnState call) : timer(io), on_state(std::move(call)) {}
@@ -61,11 +74,12 @@ SurvivorNetwork::Connection SocketSurvivorNetwork::connect(int rank, const Deadl
 
 std::pair<ProcessState, Endpoint> SocketSurvivorNetwork::find_state(int rank, const Deadline& deadline) {
   auto const all = endpoints(rank);
+  auto const limits = probe_limits(rank);
   std::optional<std::pair<ProcessState, Endpoint>> found;
-  ProcessProbe const probe(io_, all, probe_connections, [&](ProcessState state, std::size_t endpoint) {
+  ProcessProbe const probe(io_, all, limits.connections, [&](ProcessState state, std::size_t endpoint) {
     found = {state, state == ProcessState::running ? all[endpoint] : Endpoint{}};
   });
-  run_until(std::min(Clock::now() + probe_timeout, deadline.when()), [&] { return found.has_value(); });
+  run_until(std::min(Clock::now() + limits.time, deadline.when()), [&] { return found.has_value(); });
   return found.value_or(std::pair{ProcessState::unknown, Endpoint{}});
 }
 
@@ -90,11 +104,11 @@ void SocketSurvivorNetwork::watch(int rank, OnState on_state) {
 void SocketSurvivorNetwork::probe(int rank, const std::weak_ptr<Watch>& watched) {
   auto const watch = watched.lock();
   if (!watch) return;
+  auto const limits = probe_limits(rank);
   watch->probe = std::make_unique<ProcessProbe>(
-      io_, endpoints(rank), probe_connections,
+      io_, endpoints(rank), limits.connections,
       [this, rank, watched](ProcessState state, std::size_t) { on_answer(rank, watched, state); });
-  call_after(probe_timeout, watch,
-             [this, rank, watched] { on_answer(rank, watched, ProcessState::unknown); });
+  call_after(limits.time, watch, [this, rank, watched] { on_answer(rank, watched, ProcessState::unknown); });
 }
 
 void SocketSurvivorNetwork::on_answer(int rank, const std::weak_ptr<Watch>& watched, ProcessState state) {

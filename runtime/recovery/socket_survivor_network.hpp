@@ -31,7 +31,9 @@ class SocketSurvivorNetwork final : public SurvivorNetwork {
 
  private:
   struct Watch;
+  struct ProbeLimits;
 
+  ProbeLimits probe_limits(int rank) const;
   // Whether the rank's process runs, and at which endpoint.
   std::pair<ProcessState, Endpoint> find_state(int rank, const Deadline& deadline);
   void probe(int rank, const std::weak_ptr<Watch>& watched);
