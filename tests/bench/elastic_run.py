@@ -73,9 +73,14 @@ class ElasticRun:
             time.sleep(0.002)
         return found
 
-    def is_queued(self):
-        time.sleep(0.5)
-        return self.srun.poll() is None and not any(rank >= 0 for _, rank, _ in list(self.shown))
+    def is_queued(self, seconds):
+        """Whether Slurm has not started it after so many seconds."""
+        limit = time.monotonic() + seconds
+        while self.srun.poll() is None and not any(rank >= 0 for _, rank, _ in list(self.shown)):
+            if time.monotonic() > limit:
+                return True
+            time.sleep(0.002)
+        return False
 
     def last_step(self):
         return max((int(found[1]) for _, _, line in list(self.shown) if (found := re.match(r"step (\d+)/", line))), default=0)
@@ -83,6 +88,8 @@ class ElasticRun:
     def find_ranks(self):
         for pid, (rank, node) in self.processes().items():
             self.pids[rank], self.nodes[rank] = pid, node
+        if len(self.pids) != RANKS and self.state() == "finished":
+            raise LateLoss
         if len(self.pids) != RANKS:
             raise WrongRun(f"{len(self.pids)} processes of {RANKS} ranks")
 
