@@ -4,14 +4,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <system_error>
 #include <thread>
 
 #include "file/atomic_file.hpp"
+#include "file/regular_file.hpp"
 #include "muster/error.hpp"
 #include "report/run_status.hpp"
 #include "text/printable.hpp"
@@ -40,9 +39,9 @@ void write_private_file(const std::filesystem::path& path, const std::string& te
 }
 
 std::optional<std::string> read_file(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  constexpr std::size_t longest = 64 << 10;
+  const auto file = read_regular_file(path.string(), longest);
+  return file ? std::optional(file->text) : std::nullopt;
 }
 
 std::string name_of_this_process() {

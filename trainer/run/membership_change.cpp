@@ -18,16 +18,16 @@ std::size_t find_rank(const Hello& rank, const std::vector<Hello>& roster) {
   return static_cast<std::size_t>(std::find_if(roster.begin(), roster.end(), is_same) - roster.begin());
 }
 
+std::string describe_going_on(int ranks) {
+  return fmt::format("{} {} on", plural(ranks, "rank"), ranks == 1 ? "goes" : "go");
+}
+
 }  // namespace
 
 std::string describe_ranks(const std::vector<Hello>& ranks) {
   std::vector<std::string> names;
   for (const Hello& rank : ranks) names.push_back(fmt::format("rank {} (host {})", rank.rank, rank.host));
   return fmt::format("{}", fmt::join(names, ", "));
-}
-
-std::string describe_going_on(int ranks) {
-  return fmt::format("{} {} on", plural(ranks, "rank"), ranks == 1 ? "goes" : "go");
 }
 
 std::string describe_lost_state(bool resumed) {
@@ -37,6 +37,10 @@ std::string describe_lost_state(bool resumed) {
 
 MembershipChange::MembershipChange(std::vector<Hello> before, int active)
     : before_(std::move(before)), active_(active) {}
+
+MembershipChange::Texts MembershipChange::describe(const std::vector<Hello>& after, int active) const {
+  return {describe_ranks(lost(after)), describe_ranks(joined(after, active)), describe_ranks(added(after))};
+}
 
 std::vector<Hello> MembershipChange::lost(const std::vector<Hello>& after) const {
   std::vector<Hello> lost;
@@ -61,6 +65,19 @@ std::vector<Hello> MembershipChange::added(const std::vector<Hello>& after) cons
     if (find_rank(rank, before_) == before_.size()) added.push_back(rank);
   }
   return added;
+}
+
+std::string describe_loss(const Error& loss, const MembershipChange::Texts& change, std::int64_t step,
+                          int ranks, double seconds) {
+  return fmt::format("warning: {}: lost {}, after step {}; {}, {:.1f} s after the loss was noticed{}{}",
+                     loss.what(), change.lost, step, describe_going_on(ranks), seconds,
+                     change.replacing.empty() ? "" : "; joined by the spare ", change.replacing);
+}
+
+std::string describe_growth(const MembershipChange::Texts& change, std::int64_t step, int ranks,
+                            double seconds) {
+  return fmt::format("{} joined, after step {}; {}, {:.1f} s later", change.added, step,
+                     describe_going_on(ranks), seconds);
 }
 
 }  // namespace muster

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,6 @@ namespace muster {
 
 /// "rank 1 (host n0), rank 3 (host n1)"
 std::string describe_ranks(const std::vector<Hello>& ranks);
-
-/// "3 ranks go on"
-std::string describe_going_on(int ranks);
 
 /// For a run whose state is not whole on the ranks that are left. `resumed`: from a checkpoint.
 std::string describe_lost_state(bool resumed);
@@ -24,6 +22,12 @@ class MembershipChange {
   /// The job before the loss; the first `active` ranks trained, the others were spares.
   MembershipChange(std::vector<Hello> before, int active);
 
+  /// The ranks of lost(), joined() and added(), as by describe_ranks().
+  struct Texts {
+    std::string lost, replacing, added;
+  };
+  Texts describe(const std::vector<Hello>& after, int active) const;
+
   std::vector<Hello> lost(const std::vector<Hello>& after) const;
   /// The spares that are among the first `active` ranks of the job after the loss.
   std::vector<Hello> joined(const std::vector<Hello>& after, int active) const;
@@ -34,5 +38,12 @@ class MembershipChange {
   std::vector<Hello> before_;
   int active_;
 };
+
+/// The line about a loss, and that about a growth. `ranks` train on, from `step`, and the change took so many
+/// seconds.
+std::string describe_loss(const Error& loss, const MembershipChange::Texts& change, std::int64_t step,
+                          int ranks, double seconds);
+std::string describe_growth(const MembershipChange::Texts& change, std::int64_t step, int ranks,
+                            double seconds);
 
 }  // namespace muster

@@ -12,6 +12,7 @@
 #include "config/elastic_range.hpp"
 #include "machine/gather_texts.hpp"
 #include "run/autotune.hpp"
+#include "run/grow_job.hpp"
 #include "run/print_run_info.hpp"
 #include "run/share_gradients.hpp"
 #include "run/signal_handler.hpp"
@@ -252,7 +253,7 @@ void Trainer::change_members(Progress& progress, std::optional<Error> loss) {
     if (copy) parts_.strategy.reset();  // which rebuild() began
     if (loss) job_.shrink();
     try {
-      if (!loss && !grow(progress)) return;
+      if (!loss && !grow_job(job_, ranks_, join_folder_ ? &*join_folder_ : nullptr, progress)) return;
       if (!copy) copy = take_state(progress, loss.has_value());
       use_members();
       if (!loss) job_.host_world().split(0);  // as join_run() does
@@ -276,26 +277,6 @@ bool Trainer::has_join_requests() {
   return join_folder_->has_requests();
 }
 
-bool Trainer::grow(Progress& progress) {
-  constexpr std::chrono::seconds grow_time{20};
-  if (is_rank0()) ranks_.announce_growth();
-  try {
-    job_.grow(
-        is_rank0() ? join_folder_->waiting() : 0,
-        [this](const std::vector<std::string>& invitations) { join_folder_->invite(invitations); },
-        grow_time);
-    if (join_folder_) join_folder_->forget();
-    return true;
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::lost_rank) throw;
-    if (is_rank0()) progress.line(fmt::format("warning: {}", error.what()));
-  }
-  if (join_folder_) join_folder_->forget();
-  if (is_rank0()) ranks_.withdraw_growth();
-  job_.barrier("after a growth that failed");
-  return false;
-}
-
 void Trainer::join_run() {
   CollectiveErrors errors(job_.host_world().split(1));
   parts_ = prepare_joining_rank(options_, job_, ranks_, errors);
@@ -316,31 +297,23 @@ StateCopy Trainer::take_state(Progress& progress, bool after_loss) {
 void Trainer::report_change(Progress& progress, const std::optional<Error>& loss,
                             const MembershipChange& change, double seconds, bool kept) {
   Summary& facts = parts_.facts;
-  const std::string lost = describe_ranks(change.lost(job_.roster()));
-  const std::string replacing = describe_ranks(change.joined(job_.roster(), ranks_.size()));
-  const std::string added = describe_ranks(change.added(job_.roster()));
+  const MembershipChange::Texts texts = change.describe(job_.roster(), ranks_.size());
   const auto note = [&](std::vector<std::string>& list, const std::string& ranks) {
     if (!ranks.empty()) list.push_back(fmt::format("{}, after step {}", ranks, state().step));
   };
-  note(facts.lost_ranks, lost);
-  note(facts.joined_ranks, replacing);
-  note(facts.joined_ranks, added);
+  note(facts.lost_ranks, texts.lost);
+  note(facts.joined_ranks, texts.replacing);
+  note(facts.joined_ranks, texts.added);
   for (const Hello& rank : change.lost(job_.roster())) lost_hosts_.push_back(rank.host);
   progress.enable(is_rank0());
   progress.skip();
   if (!is_rank0()) return;
   keep_error([&] { output_.write_status(status(RunStatus::State::running)); });
   recorder_->membership(facts.lost_ranks, facts.joined_ranks);
-  if (!added.empty())
-    progress.line(fmt::format("{} joined, after step {}; {}, {:.1f} s later", added, state().step,
-                              describe_going_on(ranks_.size()), seconds));
+  if (!texts.added.empty()) progress.line(describe_growth(texts, state().step, ranks_.size(), seconds));
   if (!loss) return;
-  std::string line =
-      fmt::format("warning: {}: lost {}, after step {}; {}, {:.1f} s after the loss was noticed",
-                  loss->what(), lost, state().step, describe_going_on(ranks_.size()), seconds);
-  if (!replacing.empty()) line += "; joined by the spare " + replacing;
-  if (!kept) line += "; " + describe_lost_state(checkpointer_->resumed());
-  progress.line(line);
+  progress.line(describe_loss(*loss, texts, state().step, ranks_.size(), seconds) +
+                (kept ? "" : "; " + describe_lost_state(checkpointer_->resumed())));
 }
 
 void Trainer::use_members() {

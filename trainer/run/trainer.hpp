@@ -79,9 +79,6 @@ class Trainer {
   void change_members(Progress& progress, std::optional<Error> loss);
   /// True on rank 0 when processes want to join.
   bool has_join_requests();
-  /// Takes the processes that want to join into the job. False when that fails and the job goes on as before.
-  /// Collective over the job.
-  bool grow(Progress& progress);
   /// After a change of the job's members. Collective over the job.
   void use_members();
   /// Ends the steps whose update this rank has made, without the other ranks.
