@@ -246,7 +246,7 @@ def join_again(arguments, kind, folder):
     options = ["--shard-optimizer"] if kind == "returns-sharded" else []
     spare = kind == "returns-spare"
     options.append(f"--elastic=2:{arguments.ranks - 1 if spare else arguments.ranks}")
-    steps = 5 * arguments.steps
+    steps = 15 * arguments.steps
     while True:
         longer = argparse.Namespace(**{**vars(arguments), "steps": steps})
         run = Run(longer, folder.with_name(f"{folder.name}-of-{steps}"), [*options, "--eval-every=0", "--checkpoint-every=0"])
