@@ -29,7 +29,7 @@ Replica::Settings worker_settings(Replica::Settings training, int worker, int wo
 
 template <typename Real>
 LocalSgd::LocalSgd(const Settings& settings, const Replica::Settings& training, const Workload& workload,
-                   compute::Compute<Real>& compute, Communicator world, Communicator host)
+                   compute::Compute<Real>& compute, const Communicator& world, const Communicator& host)
     : settings_(settings),
       batch_(training.batch),
       share_(
@@ -54,9 +54,9 @@ LocalSgd::LocalSgd(const Settings& settings, const Replica::Settings& training, 
 }
 
 template LocalSgd::LocalSgd(const Settings&, const Replica::Settings&, const Workload&,
-                            compute::Compute<float>&, Communicator, Communicator);
+                            compute::Compute<float>&, const Communicator&, const Communicator&);
 template LocalSgd::LocalSgd(const Settings&, const Replica::Settings&, const Workload&,
-                            compute::Compute<bfloat16>&, Communicator, Communicator);
+                            compute::Compute<bfloat16>&, const Communicator&, const Communicator&);
 
 MemorySegments LocalSgd::estimate_memory(const Workload& workload, const Settings& settings,
                                          const Replica::Settings& training, int rank, int ranks) {

@@ -43,7 +43,7 @@ class LocalSgd : public Strategy {
   /// `training`: as for a data-parallel Replica, batch over all ranks. Collective; otherwise as Replica's.
   template <typename Real>
   LocalSgd(const Settings& settings, const Replica::Settings& training, const Workload& workload,
-           compute::Compute<Real>& compute, Communicator world, Communicator host);
+           compute::Compute<Real>& compute, const Communicator& world, const Communicator& host);
 
   /// The memory that `rank` of `ranks` allocates for training.
   static MemorySegments estimate_memory(const Workload& workload, const Settings& settings,
