@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <type_traits>
 
 #include "config/options.hpp"
 #include "muster/error.hpp"
@@ -15,12 +16,17 @@ inline void require(bool fine, const std::string& text) {
   if (!fine) throw Error(ErrorCode::usage, text + " (see muster-train --help)");
 }
 
-/// "--steps 50 (run.toml:3)"; no source in parentheses for the command line.
+/// "--steps 50 (run.toml:3)", "--no-prefetch"; no source in parentheses for the command line.
 template <typename Value>
 std::string describe_setting(const Options& o, const std::string& name, const Value& value) {
   const auto origin = o.origins.find(name);
   const std::string from = origin == o.origins.end() ? "the default" : origin->second;
-  return fmt::format("--{} {}{}", name, value, from == "command line" ? "" : " (" + from + ")");
+  std::string setting;
+  if constexpr (std::is_same_v<Value, bool>)
+    setting = (value ? "--" : "--no-") + name;
+  else
+    setting = fmt::format("--{} {}", name, value);
+  return setting + (from == "command line" ? "" : " (" + from + ")");
 }
 
 /// Refuses a setting with another value than the default that has no effect because of another setting.

@@ -88,4 +88,4 @@ refused() {
 }
 refused 2 '11 blocks for 12 stages: give --stages and --virtual-stages that the blocks suffice for' --device cpu --pipeline-schedule interleaved-1f1b \
   --virtual-stages 6 --batch 8
-refused 4 '--sync-batch-norm true contradicts --deterministic' --device cpu --stages 2 --sync-batch-norm --deterministic --chunk 2
+refused 4 '--sync-batch-norm contradicts --deterministic' --device cpu --stages 2 --sync-batch-norm --deterministic --chunk 2

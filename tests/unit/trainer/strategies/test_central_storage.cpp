@@ -30,8 +30,7 @@ std::uint64_t shared_bytes(const MemorySegments& segments) {
 
 TEST_CASE("settings that contradict central storage are refused", "[options][strategies]") {
   const auto refused = [](const char* option) { return usage_error_text([=] { parse_central({option}); }); };
-  CHECK(refused("--shard-optimizer").find("--shard-optimizer true contradicts --strategy=central-storage") ==
-        0);
+  CHECK(refused("--shard-optimizer").find("--shard-optimizer contradicts --strategy=central-storage") == 0);
   CHECK(refused("--sync-every=9").find("--sync-every 9 has a meaning with --strategy=local-sgd only") == 0);
   CHECK(refused("--outer-optimizer=nesterov").find("--outer-optimizer nesterov has a meaning") == 0);
   CHECK(setting_warnings(parse_central({}), 1, 1000) ==

@@ -110,11 +110,11 @@ TEST_CASE("settings that have no effect on a pipeline, or none without one, are 
   CHECK(pipeline_refusal({"--strategy=pipeline", "--deterministic", "--micro-batches=2"})
             .find("--micro-batches 2 has no") == 0);
   CHECK(pipeline_refusal({"--strategy=pipeline", "--pipeline-schedule=zb-h1", "--recompute"})
-            .find("--recompute true contradicts --pipeline-schedule=zb-h1") == 0);
+            .find("--recompute contradicts --pipeline-schedule=zb-h1") == 0);
   CHECK(
       pipeline_refusal({"--strategy=pipeline", "--stages=8"}).find("--stages 8 are more than the 4 layers") ==
       0);
   CHECK(pipeline_refusal({"--strategy=pipeline", "--stages=1"}).find("--stages 1 is no pipeline") == 0);
   CHECK(pipeline_refusal({"--strategy=pipeline", "--model=resnet20", "--sync-batch-norm", "--deterministic"})
-            .find("--sync-batch-norm true contradicts --deterministic") == 0);
+            .find("--sync-batch-norm contradicts --deterministic") == 0);
 }
