@@ -205,12 +205,6 @@ CUresult cuStreamSynchronize(CUstream stream) {
   return wait_result();
 }
 
-CUresult cuEventSynchronize(CUevent event) {
-  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  log_host_wait(stream_queues::finish_event(event), "cuEventSynchronize");
-  return wait_result();
-}
-
 CUresult cuCtxSetCurrent(CUcontext context) {
   current = context;
   return CUDA_SUCCESS;

@@ -250,7 +250,6 @@ bool query_event(void* event) {
 
 bool query_stream(void* stream) { return !finish(end_of(stream), false); }
 bool finish_stream(void* stream) { return finish(end_of(stream)); }
-bool finish_event(void* event) { return finish(last_record(event)); }
 
 bool finish_all() {
   std::vector<PositionPointer> ends;

@@ -36,7 +36,6 @@ bool query_event(void* event);
 bool query_stream(void* stream);
 /// Each waits until the work is done, and returns false if there was none, so that the host did not wait.
 bool finish_stream(void* stream);
-bool finish_event(void* event);
 /// All work that this thread has enqueued.
 bool finish_all();
 
