@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "communicator/host/float16_convert.hpp"
 
+#include "communicator/host/x86_features.hpp"
 #include "float16_bits.hpp"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -29,17 +29,6 @@ namespace {
 }
 
 #if defined(__x86_64__)
-
-// __builtin_cpu_supports() of clang 14 does not know "f16c".
-bool has_f16c() {
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-}
-
-bool const has_simd = __builtin_cpu_supports("avx2") != 0 && has_f16c();
 
 [[gnu::target("avx2")]] void bfloat16_to_float_simd(const std::uint16_t* from, float* to, std::size_t count) {
   bfloat16_to_float_loop(from, to, count);
@@ -92,7 +81,6 @@ bool const has_simd = __builtin_cpu_supports("avx2") != 0 && has_f16c();
 
 #else
 
-constexpr bool has_simd = false;
 void bfloat16_to_float_simd(const std::uint16_t*, float*, std::size_t) {}
 void float_to_bfloat16_simd(const float*, std::uint16_t*, std::size_t) {}
 std::size_t half_to_float_simd(const std::uint16_t*, float*, std::size_t) { return 0; }
@@ -103,22 +91,22 @@ std::size_t float_to_half_simd(const float*, std::uint16_t*, std::size_t) { retu
 }  // namespace
 
 void bfloat16_to_float(const std::uint16_t* from, float* to, std::size_t count) {
-  if (has_simd) return bfloat16_to_float_simd(from, to, count);
+  if (has_avx2_and_f16c()) return bfloat16_to_float_simd(from, to, count);
   bfloat16_to_float_loop(from, to, count);
 }
 
 void float_to_bfloat16(const float* from, std::uint16_t* to, std::size_t count) {
-  if (has_simd) return float_to_bfloat16_simd(from, to, count);
+  if (has_avx2_and_f16c()) return float_to_bfloat16_simd(from, to, count);
   float_to_bfloat16_loop(from, to, count);
 }
 
 void half_to_float(const std::uint16_t* from, float* to, std::size_t count) {
-  std::size_t const done = has_simd ? half_to_float_simd(from, to, count) : 0;
+  std::size_t const done = has_avx2_and_f16c() ? half_to_float_simd(from, to, count) : 0;
   for (std::size_t i = done; i < count; ++i) to[i] = half_value(from[i]);
 }
 
 void float_to_half(const float* from, std::uint16_t* to, std::size_t count) {
-  std::size_t const done = has_simd ? float_to_half_simd(from, to, count) : 0;
+  std::size_t const done = has_avx2_and_f16c() ? float_to_half_simd(from, to, count) : 0;
   for (std::size_t i = done; i < count; ++i) to[i] = half_bits(from[i]);
 }
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "communicator/host/float16_convert.hpp"
+#include "communicator/host/x86_features.hpp"
 
 namespace muster::detail {
 namespace {
@@ -123,22 +124,19 @@ template <typename Op, typename Format, typename Out>
 }
 
 #if defined(__x86_64__)
-bool const has_avx2 = __builtin_cpu_supports("avx2") != 0;
-
 template <typename Op, typename Format, typename Out>
 [[gnu::target("avx2")]] void reduce_blocks_avx2(void* to, std::span<const void* const> operands,
                                                 std::size_t count, int divisor) {
   reduce_blocks_loop<Op, Format, Out>(to, operands, count, divisor);
 }
 #else
-constexpr bool has_avx2 = false;
 template <typename Op, typename Format, typename Out>
 void reduce_blocks_avx2(void*, std::span<const void* const>, std::size_t, int) {}
 #endif
 
 template <typename Op, typename Format, typename Out>
 void reduce_blocks(void* to, std::span<const void* const> operands, std::size_t count, int divisor) {
-  if (has_avx2) return reduce_blocks_avx2<Op, Format, Out>(to, operands, count, divisor);
+  if (has_avx2_and_f16c()) return reduce_blocks_avx2<Op, Format, Out>(to, operands, count, divisor);
   reduce_blocks_loop<Op, Format, Out>(to, operands, count, divisor);
 }
 
