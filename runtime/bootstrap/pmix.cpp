@@ -64,6 +64,7 @@ class PmixBootstrap : public Bootstrap {
   bool is_slurms() const { return job_name().starts_with("slurm.pmix."); }
 
   std::vector<JoinRecord> exchange(const JoinRecord& mine, const Deadline& deadline) override;
+  void open_key(JoinRecord& rank_0, const Deadline& deadline) override;
 
   // A server that no longer answers must not hold the end of the process.
   void finalize() noexcept override {
@@ -82,11 +83,11 @@ class PmixBootstrap : public Bootstrap {
   bool may_report() const;
   bool is_lowest_on_host();
   [[noreturn]] void throw_missing_ranks(const JoinRecord& mine, const Deadline& deadline);
-  void publish(const JoinRecord& mine);
-  std::vector<std::uint8_t> open_key(const std::vector<std::uint8_t>& sealed);
+  void publish(const JoinRecord& mine, const Deadline& deadline);
+  KeySeal make_seal(const Deadline& deadline) const;
 
   PmixClient client_;
-  std::optional<KeySeal> seal_;
+  std::optional<control::Key> user_key_;
   std::optional<ProcessReportServer> report_server_;  // on ranks that may be the reporter
   int size_ = 0;
   int local_rank_ = 0;
@@ -126,8 +127,8 @@ void PmixBootstrap::throw_missing_ranks(const JoinRecord& mine, const Deadline& 
   if (auto [reporter, record] = find_reporter(); record) {
     log::debug("join: PMIx: rank {} reports the missing ranks", reporter);
     if (is_lowest_on_host()) {
-      record->report_key = open_key(record->report_key);
-      send_process_report(*record, mine, processes, Deadline(report_grace));
+      auto seal = make_seal(Deadline(report_grace));
+      send_process_report(seal, job_name(), *record, mine, processes, Deadline(report_grace));
     }
     std::this_thread::sleep_for(reporter_grace);
     throw Error(ErrorCode::deadline, "join: some ranks did not join in time", true);
@@ -135,7 +136,10 @@ void PmixBootstrap::throw_missing_ranks(const JoinRecord& mine, const Deadline& 
   auto const requests = client_.get(first_ranks(size_));
   JoinProgress progress;
   Deadline const limit(report_grace);
-  if (report_server_) progress.processes_by_host = report_server_->collect(limit);
+  if (report_server_) {
+    auto seal = make_seal(limit);
+    progress.processes_by_host = report_server_->collect(seal, job_name(), size_, limit);
+  }
   requests->wait(limit);
   progress.processes_by_host[mine.hello.host] = processes;
   progress.size = size_;
@@ -149,31 +153,31 @@ void PmixBootstrap::throw_missing_ranks(const JoinRecord& mine, const Deadline& 
   throw Error(ErrorCode::deadline, describe_missing_ranks(progress, deadline.length()));
 }
 
-void PmixBootstrap::publish(const JoinRecord& mine) {
+KeySeal PmixBootstrap::make_seal(const Deadline& deadline) const {
+  KeySeal::MakeMunge make_munge;
+  if (is_slurms()) make_munge = [deadline] { return make_munge_codec(deadline, true); };
+  return {make_munge, user_key_};
+}
+
+void PmixBootstrap::publish(const JoinRecord& mine, const Deadline& deadline) {
   auto published = mine;
-  if (!mine.key.empty()) published.key = seal_->seal(mine.key);
-  if (may_report() && mine.error.empty()) {
-    report_server_.emplace(rank(), size_);
-    published.report_port = report_server_->port();
-    published.report_key = seal_->seal(report_server_->key());
+  if (!mine.key.empty()) {
+    published.sealed_key = make_seal(deadline).seal(mine.key);
+    published.key.clear();
   }
+  if (may_report() && mine.error.empty()) published.report_port = report_server_.emplace().port();
   client_.put(encode_record(published));
 }
 
-// One rank of a host reports the error.
-std::vector<std::uint8_t> PmixBootstrap::open_key(const std::vector<std::uint8_t>& sealed) {
-  try {
-    return seal_->open(sealed);
-  } catch (const Error& error) {
-    throw Error(error.code(), error.what(), local_rank_ != 0);
-  }
+void PmixBootstrap::open_key(JoinRecord& rank_0, const Deadline& deadline) try {
+  if (rank() != 0 && rank_0.key.empty()) rank_0.key = make_seal(deadline).open(rank_0.sealed_key);
+} catch (const Error& error) {
+  throw Error(error.code(), error.what(), local_rank_ != 0);
 }
 
 std::vector<JoinRecord> PmixBootstrap::exchange(const JoinRecord& mine, const Deadline& deadline) {
-  KeySeal::MakeMunge make_munge;
-  if (is_slurms()) make_munge = [deadline] { return make_munge_codec(deadline, true); };
-  seal_.emplace(make_munge, read_user_key(get_env, job_name(), rank()));
-  publish(mine);
+  user_key_ = read_user_key(get_env, job_name(), rank());
+  publish(mine, deadline);
   log::debug("join: PMIx: hello published, waiting for {} ranks", size_);
   if (!client_.fence(deadline)) throw_missing_ranks(mine, deadline);
   log::debug("join: PMIx: fence done");
@@ -189,8 +193,7 @@ std::vector<JoinRecord> PmixBootstrap::exchange(const JoinRecord& mine, const De
     if (records.back().hello.rank != r)
       throw Error(ErrorCode::system, fmt::format("join: the hello of rank {} names another rank", r));
   }
-  auto& key = records.front().key;
-  if (!key.empty()) key = rank() == 0 ? mine.key : open_key(key);
+  if (rank() == 0) records.front().key = mine.key;
   log::debug("join: PMIx: {} hellos read", size_);
   return records;
 }

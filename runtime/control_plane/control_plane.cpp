@@ -48,7 +48,7 @@ void ControlPlane::start_coordinator(ControlPlaneOptions options) {
       thread_.io(), [this](const Message& message) { handlers_.dispatch(message); }, options_.roster,
       options_.host_leaders, options_.heartbeat_timeout, options_.stall_warning,
       operation_tracker_.flight_recorder());
-  if (acceptor_) coordinator_->open(std::move(acceptor_), options_.listener.get(), key_);
+  if (acceptor_) coordinator_->open(std::move(acceptor_), options_.listener.get(), key_, options_.host_key);
   options_.listener.reset();
   if (options_.after_loss) {
     std::vector<int> others;
@@ -73,15 +73,18 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
       host_leader == rank
           ? parse_endpoints(addresses, port)
           : std::vector{local_endpoint(plane->options_.local_sockets[static_cast<std::size_t>(host_leader)])};
-  auto const leader_key = purpose_key(key, purpose::control_plane, host_leader == rank ? 0 : host_leader);
+  auto const leader_key = host_leader == rank
+                              ? purpose_key(key, purpose::control_plane, 0)
+                              : purpose_key(plane->options_.host_key, purpose::control_plane, host_leader);
   if (plane->options_.after_loss)
     plane->ended_ranks_.watch(plane->options_.roster, {0, host_leader}, plane->options_.query_processes);
-  auto const require_ranks = [&] {
+  auto const before_retry = [&] {
     if (auto const loss = plane->ended_ranks_.find_loss()) throw EndedRankError(*loss);
+    if (plane->options_.before_retry) plane->options_.before_retry();
   };
   auto [socket, keys] = [&] {
     try {
-      return connect_to_leader(io, rank, endpoints, leader_key, deadline, require_ranks);
+      return connect_to_leader(io, rank, endpoints, leader_key, deadline, before_retry);
     } catch (const EndedRankError&) {
       throw;
     } catch (const Error& error) {
@@ -92,8 +95,10 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
     }
   }();
   if (plane->relay_)
-    plane->relay_->open(std::make_unique<AuthenticatingAcceptor>(io, *plane->options_.listener), key);
+    plane->relay_->open(std::make_unique<AuthenticatingAcceptor>(io, *plane->options_.listener),
+                        plane->options_.host_key);
   plane->options_.listener.reset();
+  plane->options_.before_retry = nullptr;
   plane->start_channel(
       std::make_shared<SecureChannel>(std::move(socket), keys, plane->operation_tracker_.flight_recorder()));
   return plane;

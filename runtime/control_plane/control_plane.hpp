@@ -48,7 +48,7 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   }
 
   /// Another rank's control plane. A host leader connects to rank 0 at one of its addresses, another rank to
-  /// its host leader. Retries until the deadline.
+  /// its host leader. Retries until the deadline. `key`: for host leaders, the others use options.host_key.
   /// @throws Error(ErrorCode::deadline) with the error of the last attempt; EndedRankError
   static std::shared_ptr<ControlPlane> connect(int rank, ControlPlaneOptions options,
                                                const std::vector<std::string>& addresses, std::uint16_t port,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "failure/reporter_check.hpp"
 #include "muster/job.hpp"
+#include "transport/handshake.hpp"
 #include "transport/local_listener.hpp"
 
 namespace muster::control {
@@ -29,11 +31,15 @@ struct ControlPlaneOptions {
   ReporterCheck::Query query_processes{};
   /// By rank: where a host leader accepts the ranks of its host. Only those of leaders are used.
   std::vector<std::string> local_sockets{};
+  /// With which the ranks of a host connect to its leader.
+  Key host_key{};
   /// This rank's, if it leads others. The control plane takes its socket.
   std::shared_ptr<LocalListener> listener{};
   /// Ranks can end before they have connected. Each rank then looks whether its host leader and rank 0 have
   /// ended while it connects, and rank 0 whether any rank has, until stop_ended_rank_watch().
   bool after_loss = false;
+  /// A rank that cannot connect to its leader calls this before it tries again. It may throw.
+  std::function<void()> before_retry{};
 
   /// The other ranks of which `leader` is the host leader.
   std::vector<int> ranks_led_by(int leader) const {

@@ -89,7 +89,7 @@ void Coordinator::register_handlers() {
 }
 
 void Coordinator::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, LocalListener* listener,
-                       const Key& key) {
+                       const Key& key, const Key& host_key) {
   std::vector<int> leaders;
   std::vector<int> host_ranks;
   for (int rank = 1; rank < static_cast<int>(roster_.size()); ++rank) {
@@ -100,7 +100,7 @@ void Coordinator::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, LocalLi
   raise_fd_limit(leaders.size() + host_ranks.size());
   connections_.open(std::move(acceptor), 0, leaders, key);
   if (!host_ranks.empty())
-    connections_.open(std::make_unique<AuthenticatingAcceptor>(io_, *listener), 0, host_ranks, key);
+    connections_.open(std::make_unique<AuthenticatingAcceptor>(io_, *listener), 0, host_ranks, host_key);
 }
 
 void Coordinator::close() {

@@ -41,7 +41,8 @@ class Coordinator {
 
   /// Accepts the leaders of other hosts on `acceptor`, and the ranks of this host, if it has others, on
   /// `listener`.
-  void open(std::unique_ptr<AuthenticatingAcceptor> acceptor, LocalListener* listener, const Key& key);
+  void open(std::unique_ptr<AuthenticatingAcceptor> acceptor, LocalListener* listener, const Key& key,
+            const Key& host_key);
   void admit(int rank, std::shared_ptr<Channel> channel) { connections_.admit(rank, std::move(channel)); }
 
   /// Handles a message of any rank, rank 0 included.

@@ -75,6 +75,7 @@ struct RankListener {
     record.hello = state.self();
     record.port = 0;
     record.key.clear();
+    record.sealed_key.clear();
     if (state.context->rank == 0) {
       plane = control::ControlPlane::listen(control::random_key());
       record.port = plane->port();

@@ -10,6 +10,7 @@
 #include "job/clock_check.hpp"
 #include "launcher/launcher_process.hpp"
 #include "log.hpp"
+#include "rendezvous/key_seal.hpp"
 #include "telemetry/phase.hpp"
 #include "transport/connect.hpp"
 
@@ -32,29 +33,46 @@ control::ControlPlaneOptions control_plane_options(const JobState& state, bool p
     }
     return control::SurvivorRendezvous::find_states(endpoints, wait, connections);
   };
-  std::vector<std::string> local_sockets;
-  for (const auto& record : state.records) local_sockets.push_back(record.local_socket);
-  return {state.context->roster,
-          bootstrap::host_leaders(state.records),
-          options.heartbeat_timeout,
-          options.stall_warning,
-          options.abort_grace,
-          prints_losses,
-          query_processes,
-          std::move(local_sockets),
-          nullptr,
-          state.shrinks > 0};
+  control::ControlPlaneOptions result{.roster = state.context->roster,
+                                      .host_leaders = bootstrap::host_leaders(state.records),
+                                      .heartbeat_timeout = options.heartbeat_timeout,
+                                      .stall_warning = options.stall_warning,
+                                      .abort_grace = options.abort_grace,
+                                      .prints_losses = prints_losses,
+                                      .query_processes = query_processes,
+                                      .after_loss = state.shrinks > 0};
+  for (const auto& record : state.records) result.local_sockets.push_back(record.local_socket);
+  return result;
+}
+
+control::Key to_key(const std::vector<std::uint8_t>& bytes) {
+  control::Key key{};
+  if (bytes.size() != key.size()) throw Error(ErrorCode::system, "join: rank 0's hello has no key");
+  std::copy(bytes.begin(), bytes.end(), key.begin());
+  return key;
+}
+
+// On a UNIX socket the kernel vouches for the user, as MUNGE does. So where rank 0 has sealed the job's key
+// with MUNGE alone, the ranks of a host connect to their leader without it. They only show that they belong
+// to this job: munged opens one credential for each host.
+void set_host_key(JobState& state, control::ControlPlaneOptions& options, const Deadline& deadline) {
+  auto& rank_0 = state.records.front();
+  bool const leads =
+      options.host_leaders[static_cast<std::size_t>(state.context->rank)] == state.context->rank;
+  bool const by_munge = bootstrap::KeySeal::needs_only_munge(rank_0.sealed_key);
+  if (leads || !by_munge) state.bootstrap->open_key(rank_0, deadline);
+  options.host_key = by_munge ? control::hash_to_key(rank_0.sealed_key) : to_key(rank_0.key);
+  // A leader that cannot open the key ends. Then its ranks end with the same error.
+  if (!leads) options.before_retry = [&] { state.bootstrap->open_key(rank_0, deadline); };
 }
 
 std::shared_ptr<control::ControlPlane> connect_to_rank_0(const JobState& state,
                                                          control::ControlPlaneOptions options,
                                                          const Deadline& deadline) {
   const auto& leader = state.records.front();
-  control::Key key{};
-  if (leader.key.size() != key.size() || leader.port == 0)
-    throw Error(ErrorCode::system, "join: rank 0's hello has no key or port");
-  std::copy(leader.key.begin(), leader.key.end(), key.begin());
+  if (leader.port == 0) throw Error(ErrorCode::system, "join: rank 0's hello has no port");
   const auto& own = state.records[static_cast<std::size_t>(state.context->rank)];
+  auto const key = leader.key.empty() ? control::Key{} : to_key(leader.key);
   return control::ControlPlane::connect(state.context->rank, std::move(options),
                                         bootstrap::addresses_to_try(leader, own), leader.port, key, deadline);
 }
@@ -72,6 +90,7 @@ void JobState::start_control_plane(const Deadline& deadline) {
   auto launcher = bootstrap::find_launcher();
   auto control_options = control_plane_options(*this, launcher && launcher->name != "slurmstepd");
   control_options.listener = std::move(local_listener);
+  set_host_key(*this, control_options, deadline);
   if (plane) {
     plane->start_coordinator(std::move(control_options));
   } else {

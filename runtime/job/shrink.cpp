@@ -42,6 +42,7 @@ std::vector<JoinRecord> collect_survivors(const std::vector<JoinRecord>& before,
     record.local_socket = sent.at("local_socket").get<std::string>();
     record.recovery_port = sent.at("recovery_port").get<std::uint16_t>();
     record.key.clear();
+    record.sealed_key.clear();
     if (is_new_rank_0) record.key = sent.at("key").get_binary();
   }
   return survivors;

@@ -46,8 +46,12 @@ CredentialCodec& KeySeal::munge() {
   return *munge_;
 }
 
-Bytes KeySeal::seal(std::span<const std::uint8_t> key) {
-  Bytes content(key.begin(), key.end());
+bool KeySeal::needs_only_munge(std::span<const std::uint8_t> sealed) {
+  return !sealed.empty() && sealed.front() == with_munge;
+}
+
+Bytes KeySeal::seal(std::span<const std::uint8_t> plain) {
+  Bytes content(plain.begin(), plain.end());
   std::uint8_t kind = 0;
   if (user_key_) {
     content = encrypt(content, *user_key_);
@@ -57,7 +61,7 @@ Bytes KeySeal::seal(std::span<const std::uint8_t> key) {
     content = munge().encode(content);
     kind |= with_munge;
   } catch (const Error& error) {
-    log::debug("join: PMIx: keys are not sealed with MUNGE: {}", error.what());
+    log::debug("join: PMIx: not sealed with MUNGE: {}", error.what());
   }
   content.insert(content.begin(), kind);
   return content;

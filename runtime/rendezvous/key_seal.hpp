@@ -13,8 +13,9 @@
 
 namespace muster::bootstrap {
 
-/// Seals keys that travel through PMIx: Slurm sends what ranks publish from node to node in plain text. Seals
-/// with MUNGE, if munged answers, and with the user's key, if there is one. Not thread-safe.
+/// Seals the job's key, which travels through PMIx: Slurm sends what ranks publish from node to node in plain
+/// text. Seals process reports in the same way. Seals with MUNGE, if munged answers, and with the user's key,
+/// if there is one. Not thread-safe.
 class KeySeal {
  public:
   /// `make_munge`: called once, when MUNGE is needed first; null: without MUNGE.
@@ -22,10 +23,13 @@ class KeySeal {
   KeySeal(MakeMunge make_munge, const std::optional<control::Key>& user_key)
       : make_munge_(std::move(make_munge)), user_key_(user_key) {}
 
-  std::vector<std::uint8_t> seal(std::span<const std::uint8_t> key);
+  std::vector<std::uint8_t> seal(std::span<const std::uint8_t> plain);
   /// @throws Error(ErrorCode::environment) with the reason and what to do: no MUNGE here, another user's
   /// credential, another user's key or none on one side; system when it is damaged.
   std::vector<std::uint8_t> open(std::span<const std::uint8_t> sealed);
+
+  /// Whether every process of this user can open `sealed`, and nobody else can.
+  static bool needs_only_munge(std::span<const std::uint8_t> sealed);
 
  private:
   CredentialCodec& munge();

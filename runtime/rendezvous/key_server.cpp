@@ -9,6 +9,7 @@
 #include "cbor.hpp"
 #include "log.hpp"
 #include "muster/error.hpp"
+#include "rendezvous/credential_frame.hpp"
 
 namespace muster::bootstrap {
 namespace {
@@ -16,46 +17,10 @@ namespace {
 using nlohmann::json;
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr std::array<std::uint8_t, 8> magic{'m', 'u', 's', 't', 'k', 'e', 'y', 1};
-constexpr std::size_t header_bytes = magic.size() + 4;
 constexpr std::size_t max_credential_bytes = 8192;  // MUNGE adds half to the few hundred bytes of a payload
 constexpr std::size_t extra_connections = 256;
 // munged itself has two threads by default (munged(8), --num-threads).
 constexpr std::size_t credential_thread_count = 4;
-
-using Header = std::array<std::uint8_t, header_bytes>;
-
-Bytes make_frame(const Bytes& credential) {
-  Bytes frame(magic.begin(), magic.end());
-  for (int i = 0; i < 4; ++i) frame.push_back(static_cast<std::uint8_t>(credential.size() >> (8 * i)));
-  frame.insert(frame.end(), credential.begin(), credential.end());
-  return frame;
-}
-
-// The length of the credential after this header; 0 when it is not a header of Muster.
-std::size_t credential_length(const Header& header) {
-  if (!std::equal(magic.begin(), magic.end(), header.begin())) return 0;
-  std::size_t length = 0;
-  for (int i = 3; i >= 0; --i) length = (length << 8) | header[magic.size() + static_cast<std::size_t>(i)];
-  return length;
-}
-
-struct Frame {
-  Header header{};
-  Bytes body;
-};
-
-// Reads the body after the header, then calls `done` with the error text, empty on success.
-template <typename Done>
-void read_body(control::Socket& socket, const std::shared_ptr<Frame>& frame, Done done) {
-  auto const length = credential_length(frame->header);
-  if (length == 0 || length > max_credential_bytes) return done("not a frame of Muster");
-  frame->body.resize(length);
-  asio::async_read(socket, asio::buffer(frame->body),
-                   [frame, done](const asio::error_code& failed, std::size_t) {
-                     done(failed ? failed.message() : std::string());
-                   });
-}
 
 // True when the other side has closed the connection. It sends nothing after its request.
 bool has_gone(control::Socket& socket) {
@@ -69,7 +34,7 @@ struct KeyServer::Request {
   explicit Request(std::shared_ptr<control::Acceptor::PendingConnection> from)
       : connection(std::move(from)) {}
   std::shared_ptr<control::Acceptor::PendingConnection> connection;
-  std::shared_ptr<Frame> frame = std::make_shared<Frame>();
+  std::shared_ptr<CredentialFrame> frame = std::make_shared<CredentialFrame>();
   Bytes reply;
 };
 
@@ -96,17 +61,12 @@ KeyServer::~KeyServer() {
 }
 
 void KeyServer::read(const std::shared_ptr<Request>& request) {
-  auto& socket = request->connection->socket;
-  asio::async_read(socket, asio::buffer(request->frame->header),
-                   [this, request, &socket](const asio::error_code& error, std::size_t) {
-                     if (request->connection->released) return;
-                     if (error) return acceptor_->drop(request->connection);
-                     read_body(socket, request->frame, [this, request](const std::string& reason) {
-                       if (request->connection->released) return;
-                       if (!reason.empty()) return acceptor_->drop(request->connection);
-                       answer(request);
-                     });
-                   });
+  read_frame(request->connection->socket, request->frame, max_credential_bytes,
+             [this, request](const std::string& error) {
+               if (request->connection->released) return;
+               if (!error.empty()) return acceptor_->drop(request->connection);
+               answer(request);
+             });
 }
 
 void KeyServer::refuse(const std::shared_ptr<Request>& request, const std::string& reason) {
@@ -142,7 +102,7 @@ void KeyServer::decode(const std::shared_ptr<Request>& request) {
   asio::post(credential_threads_, [this, request, io = request->connection->socket.get_executor()] {
     std::string reason;
     try {
-      request->reply = make_reply(request->frame->body);
+      request->reply = make_reply(request->frame->credential);
     } catch (const std::exception& error) {
       reason = error.what();
     }
@@ -235,17 +195,13 @@ class KeyRequest : public std::enable_shared_from_this<KeyRequest> {
     fail(error.what());
   }
   void receive() {
-    asio::async_read(socket_, asio::buffer(frame_->header),
-                     [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-                       if (error) return self->fail(error.message());
-                       read_body(self->socket_, self->frame_, [self](const std::string& body_error) {
-                         if (!body_error.empty()) return self->fail(body_error);
-                         self->parse();
-                       });
-                     });
+    read_frame(socket_, frame_, max_credential_bytes, [self = shared_from_this()](const std::string& error) {
+      if (!error.empty()) return self->fail(error);
+      self->parse();
+    });
   }
   void parse() try {
-    auto const answer = read_cbor(codec_.decode(frame_->body), "rank 0's answer");
+    auto const answer = read_cbor(codec_.decode(frame_->credential), "rank 0's answer");
     credentials_ = parse_credentials(answer, job_, rank_, nonce_);
   } catch (const std::exception& error) {
     fail(error.what());
@@ -260,7 +216,7 @@ class KeyRequest : public std::enable_shared_from_this<KeyRequest> {
   std::string job_;
   int rank_;
   Bytes nonce_, request_;
-  std::shared_ptr<Frame> frame_ = std::make_shared<Frame>();
+  std::shared_ptr<CredentialFrame> frame_ = std::make_shared<CredentialFrame>();
   std::optional<JobCredentials> credentials_;
   std::string failure_;
 };

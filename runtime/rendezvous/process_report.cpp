@@ -2,17 +2,22 @@
 #include "rendezvous/process_report.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
+#include "cbor.hpp"
 #include "log.hpp"
+#include "muster/error.hpp"
+#include "rendezvous/credential_frame.hpp"
 #include "roster/roster.hpp"
 #include "transport/connect.hpp"
 
 namespace muster::bootstrap {
 namespace {
 
-using control::Message;
-
 constexpr std::size_t max_name_length = 64;
+constexpr std::size_t max_connections = 4096;
+constexpr std::size_t max_report_bytes = 1 << 20;
 
 // The name is printed in a message on a terminal.
 std::string sanitize(std::string name) {
@@ -20,6 +25,15 @@ std::string sanitize(std::string name) {
   for (auto& c : name)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   return name;
+}
+
+// A credential of MUNGE can be sent again, so the job's name is in it.
+protocol::ProcessReport open_report(KeySeal& seal, const std::string& job,
+                                    const std::vector<std::uint8_t>& sealed) {
+  auto const content = read_cbor(seal.open(sealed), "a process report");
+  if (content.at("job").get<std::string>() != job)
+    throw Error(ErrorCode::system, "it belongs to another job");
+  return protocol::decode<protocol::ProcessReport>(content.at("report"));
 }
 
 }  // namespace
@@ -37,50 +51,53 @@ Processes checked_processes(const protocol::ProcessReport& report, int size) {
   return processes;
 }
 
-ProcessReportServer::ProcessReportServer(int reporter, int size)
-    : reporter_(reporter), size_(size), key_(control::random_key()), acceptor_(io_) {}
-
-std::map<std::string, Processes> ProcessReportServer::collect(const Deadline& deadline) {
-  auto const ranks = static_cast<std::uint32_t>(size_);
-  acceptor_.open(
-      size_, [ranks](std::uint32_t rank) { return rank < ranks; },
-      control::purpose_key(key_, control::purpose::process_report, reporter_),
-      [this](int, control::Socket socket, const control::SessionKeys& keys) {
-        auto const channel =
-            channels_.emplace_back(std::make_shared<control::SecureChannel>(std::move(socket), keys));
-        channel->start(
-            [this](const Message& message) {
-              auto const report = protocol::decode<protocol::ProcessReport>(message);
-              reports_[sanitize(report.host)] = checked_processes(report, size_);
-            },
-            [](const std::string&) {});
-      });
+std::map<std::string, Processes> ProcessReportServer::collect(KeySeal& seal, const std::string& job, int size,
+                                                              const Deadline& deadline) {
+  std::map<std::string, Processes> reports;
+  acceptor_.open(max_connections, [&](const std::shared_ptr<control::Acceptor::PendingConnection>& from) {
+    auto const frame = std::make_shared<CredentialFrame>();
+    read_frame(from->socket, frame, max_report_bytes, [&, from, frame](const std::string& error) {
+      if (from->released) return;
+      try {
+        if (!error.empty()) throw Error(ErrorCode::system, error);
+        auto const report = open_report(seal, job, frame->credential);
+        reports[sanitize(report.host)] = checked_processes(report, size);
+      } catch (const std::exception& refused) {
+        log::debug("join: a process report was refused: {}", refused.what());
+      }
+      acceptor_.drop(from);
+    });
+  });
   io_.restart();
   io_.run_until(deadline.when());
   acceptor_.close();
-  for (auto& channel : channels_) channel->close();
   io_.restart();
   io_.run_for(std::chrono::milliseconds{100});  // runs the cancelled handlers
-  return std::move(reports_);
+  return reports;
 }
 
-void send_process_report(const JoinRecord& reporter, const JoinRecord& self, const Processes& processes,
-                         const Deadline& deadline) {
-  if (reporter.report_key.size() != control::key_bytes || reporter.report_port == 0) return;
-  control::Key key{};
-  std::copy(reporter.report_key.begin(), reporter.report_key.end(), key.begin());
+// To all addresses side by side, as some may not be reachable: the server counts one report for each host.
+void send_process_report(KeySeal& seal, const std::string& job, const JoinRecord& reporter,
+                         const JoinRecord& self, const Processes& processes, const Deadline& deadline) {
+  if (reporter.report_port == 0) return;
   try {
+    auto const report = make_process_report(processes, self.hello.host);
+    auto const frame = make_frame(seal.seal(write_cbor({{"job", job}, {"report", encode(report)}})));
     asio::io_context io;
+    std::vector<control::Socket> sockets;
     auto const endpoints = control::parse_endpoints(addresses_to_try(reporter, self), reporter.report_port);
-    auto [socket, keys] = control::connect_to_leader(
-        io, self.hello.rank, endpoints,
-        control::purpose_key(key, control::purpose::process_report, reporter.hello.rank), deadline);
-    auto const channel = std::make_shared<control::SecureChannel>(std::move(socket), keys);
-    channel->start([](const Message&) {}, [](const std::string&) {});
-    channel->send(encode(make_process_report(processes, self.hello.host)));
-    channel->close();
-    io.restart();
+    sockets.reserve(endpoints.size());
+    for (const auto& endpoint : endpoints) {
+      auto& socket = sockets.emplace_back(io);
+      socket.async_connect(endpoint, [&socket, &frame](const asio::error_code& error) {
+        if (error) return;
+        asio::async_write(socket, asio::buffer(frame), [](const asio::error_code&, std::size_t) {});
+      });
+    }
     io.run_until(deadline.when());
+    sockets.clear();
+    io.restart();
+    io.run();  // runs the cancelled handlers
   } catch (const std::exception& error) {
     log::debug("join: cannot send rank {} the processes of this host: {}", reporter.hello.rank, error.what());
   }

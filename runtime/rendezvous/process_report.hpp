@@ -12,9 +12,9 @@
 #include "deadline.hpp"
 #include "launcher/rank_processes.hpp"
 #include "protocol/messages.hpp"
+#include "rendezvous/key_seal.hpp"
 #include "roster/join_record.hpp"
-#include "transport/authenticating_acceptor.hpp"
-#include "transport/secure_channel.hpp"
+#include "transport/acceptor.hpp"
 
 namespace muster::bootstrap {
 
@@ -25,31 +25,26 @@ protocol::ProcessReport make_process_report(const Processes& processes, const st
 /// Leaves out ranks outside of 0 … size - 1 except `unreadable`. Cuts names and replaces control characters.
 Processes checked_processes(const protocol::ProcessReport& report, int size);
 
-/// Receives process reports under PMIx, where no rendezvous connects the ranks. The constructor listens.
-/// `reporter`: this rank.
+/// Receives process reports under PMIx, where no rendezvous connects the ranks. They are sealed like the
+/// job's key. The constructor listens.
 class ProcessReportServer {
  public:
   /// @throws Error(ErrorCode::system)
-  ProcessReportServer(int reporter, int size);
+  ProcessReportServer() : acceptor_(io_, std::vector<std::uint16_t>{0}) {}
 
   std::uint16_t port() const { return acceptor_.port(); }
-  const control::Key& key() const { return key_; }
 
-  /// Receives until the deadline. Returns the reports by host.
-  std::map<std::string, Processes> collect(const Deadline& deadline);
+  /// Receives reports of the job `job` until the deadline. Returns them by host.
+  std::map<std::string, Processes> collect(KeySeal& seal, const std::string& job, int size,
+                                           const Deadline& deadline);
 
  private:
-  int reporter_;
-  int size_;
-  control::Key key_;
   asio::io_context io_;
-  control::AuthenticatingAcceptor acceptor_;
-  std::vector<std::shared_ptr<control::SecureChannel>> channels_;
-  std::map<std::string, Processes> reports_;
+  control::Acceptor acceptor_;
 };
 
 /// Sends `processes`, of the host of `self`, to the server of `reporter`; does nothing without one.
-void send_process_report(const JoinRecord& reporter, const JoinRecord& self, const Processes& processes,
-                         const Deadline& deadline);
+void send_process_report(KeySeal& seal, const std::string& job, const JoinRecord& reporter,
+                         const JoinRecord& self, const Processes& processes, const Deadline& deadline);
 
 }  // namespace muster::bootstrap

@@ -25,6 +25,11 @@ class Bootstrap {
   /// @throws Error: deadline (names the missing ranks), system.
   virtual std::vector<JoinRecord> exchange(const JoinRecord& mine, const Deadline& deadline) = 0;
 
+  /// Opens the job's key in the record of rank 0, which exchange() leaves sealed: munged takes a millisecond,
+  /// and not every rank needs the key. Does nothing when the key is there.
+  /// @throws Error: environment (no MUNGE here, another user's key; one rank of a host reports it), system.
+  virtual void open_key(JoinRecord& /*rank_0*/, const Deadline& /*deadline*/) {}
+
   /// Reports to the launcher that this process ends normally. Without this call the launcher takes its end
   /// for a failure and ends the whole job, as it should for a failing rank.
   virtual void finalize() noexcept = 0;

@@ -141,7 +141,7 @@ std::vector<std::uint8_t> encode_record(const JoinRecord& record) {
                                        record.timeline,
                                        record.error,
                                        static_cast<int>(record.error_code),
-                                       json::binary(record.key),
+                                       json::binary(record.sealed_key),
                                        encode_inventory(record.inventory),
                                        record.network,
                                        record.addresses,
@@ -149,7 +149,7 @@ std::vector<std::uint8_t> encode_record(const JoinRecord& record) {
                                        record.local_socket,
                                        record.recovery_port,
                                        record.report_port,
-                                       json::binary(record.report_key)}));
+                                       json::binary(record.key)}));
   if (bytes.size() > max_record_bytes) {
     throw Error(ErrorCode::system, fmt::format("this rank's hello is {} bytes long, over the limit of {}",
                                                bytes.size(), max_record_bytes));
@@ -183,7 +183,7 @@ JoinRecord decode_record(std::span<const std::uint8_t> bytes) {
     record.error = fields.text("error");
     record.error_code =
         static_cast<ErrorCode>(fields.integer("error_code", 0, static_cast<int>(ErrorCode::system)));
-    record.key = fields.next().get_binary();
+    record.sealed_key = fields.next().get_binary();
     record.inventory = decode_inventory(FieldReader(fields.next()));
     record.network = fields.text("network");
     record.addresses = fields.next().get<std::vector<std::string>>();
@@ -191,7 +191,7 @@ JoinRecord decode_record(std::span<const std::uint8_t> bytes) {
     record.local_socket = fields.text("local_socket");
     record.recovery_port = fields.port("recovery_port");
     record.report_port = fields.port("report_port");
-    record.report_key = fields.next().get_binary();
+    record.key = fields.next().get_binary();
   } catch (const json::exception&) {
     throw Error(ErrorCode::system, "a rank's hello lacks a field or has one of another type");
   }

@@ -28,11 +28,10 @@ struct JoinRecord {
   std::uint16_t port = 0;              ///< of rank 0's control plane; 0 on other ranks
   std::string local_socket;            ///< of its LocalListener; used if it leads other ranks of its host
   std::uint16_t recovery_port = 0;     ///< where the survivors of a rank loss meet; open while it runs
-  /// The job's key, from rank 0 only. While it travels through PMIx it is sealed (KeySeal), since Slurm's
-  /// PMIx sends it in plain text.
-  std::vector<std::uint8_t> key;
-  std::uint16_t report_port = 0;         ///< of the ProcessReportServer; 0: none
-  std::vector<std::uint8_t> report_key;  ///< of the ProcessReportServer
+  std::vector<std::uint8_t> key;       ///< the job's, from rank 0 only
+  /// What travels through PMIx in place of `key` (KeySeal), since Slurm's PMIx sends it in plain text.
+  std::vector<std::uint8_t> sealed_key;
+  std::uint16_t report_port = 0;  ///< of the ProcessReportServer; 0: none
 };
 
 /// Builds with the same major and minor version read each other's records.

@@ -74,6 +74,12 @@ Key purpose_key(const Key& job_key, std::string_view purpose, int leader) {
   return key;
 }
 
+Key hash_to_key(std::span<const std::uint8_t> bytes) {
+  Key key{};
+  crypto_generichash(key.data(), key.size(), bytes.data(), bytes.size(), nullptr, 0);
+  return key;
+}
+
 Key mix_keys(const Key& sent, const std::optional<Key>& users) {
   if (!users) return sent;
   Key mixed{};

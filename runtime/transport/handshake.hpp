@@ -82,6 +82,9 @@ inline constexpr std::string_view parameter_server = "parameter server";
 /// leader is none here. After each loss of ranks the job's key is a new one.
 Key purpose_key(const Key& job_key, std::string_view purpose, int leader);
 
+/// A key that every process can derive which has `bytes`.
+Key hash_to_key(std::span<const std::uint8_t> bytes);
+
 /// The job's key from the one that rank 0 sends and the user's own, both of which a stranger would need;
 /// `sent` without the latter.
 Key mix_keys(const Key& sent, const std::optional<Key>& users);

@@ -103,7 +103,7 @@ class CoordinatorProcess {
       control::LocalListener listener;
       Address address{acceptor->port(), {}};
       listener.name().copy(address.local_socket.data(), address.local_socket.size() - 1);
-      coordinator.open(std::move(acceptor), &listener, key);
+      coordinator.open(std::move(acceptor), &listener, key, key);
       auto work = asio::make_work_guard(io);
       std::thread thread([&io] { io.run(); });
       write_all(end, &address, sizeof address);

@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto acceptor = std::make_unique<AuthenticatingAcceptor>(io);
   auto const port = acceptor->port();
   LocalListener listener;
-  coordinator.open(std::move(acceptor), &listener, key);
+  coordinator.open(std::move(acceptor), &listener, key, key);
   auto const neighbour = std::make_shared<fuzz::BrokenRank>(io, 1, proof_key);
   auto const other_host = std::make_shared<fuzz::BrokenRank>(io, 2, proof_key);
   for (const auto& frame : fuzz::parse_frames(data, size))

@@ -20,9 +20,11 @@ class LocalListeners {
                                                   muster::control::ControlPlaneOptions options) const {
     for (const auto& listener : listeners_) options.local_sockets.push_back(listener->name());
     options.listener = listeners_[static_cast<std::size_t>(rank)];
+    options.host_key = host_key_;
     return options;
   }
 
  private:
   std::vector<std::shared_ptr<muster::control::LocalListener>> listeners_;
+  muster::control::Key host_key_ = muster::control::random_key();
 };

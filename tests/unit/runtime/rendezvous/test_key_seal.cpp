@@ -54,6 +54,14 @@ TEST_CASE("a sealed key opens on a rank with the same means, and shows only wher
   CHECK(KeySeal(nullptr, {}).open(KeySeal(nullptr, {}).seal(key)) == plain);
 }
 
+TEST_CASE("a sealed key shows whether MUNGE alone opens it") {
+  auto const key = control::random_key(), users = control::random_key();
+  CHECK(KeySeal::needs_only_munge(KeySeal(make_inverting, {}).seal(key)));
+  CHECK_FALSE(KeySeal::needs_only_munge(KeySeal(make_inverting, users).seal(key)));
+  CHECK_FALSE(KeySeal::needs_only_munge(KeySeal(make_none, {}).seal(key)));
+  CHECK_FALSE(KeySeal::needs_only_munge({}));
+}
+
 TEST_CASE("a rank that cannot open the job's key says what is missing") {
   auto const key = control::random_key(), users = control::random_key();
   auto const by_munge = KeySeal(make_inverting, {}).seal(key);

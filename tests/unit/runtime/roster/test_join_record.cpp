@@ -38,6 +38,8 @@ JoinRecord full_record() {
   record.inventory.imex_channels = {0, 5};
   record.port = 65535;
   record.key.assign(32, 0xab);
+  record.sealed_key.assign(33, 0xcd);
+  record.report_port = 4711;
   return record;
 }
 
@@ -73,6 +75,8 @@ TEST_CASE("when a record is encoded and decoded, it is unchanged") {
   REQUIRE(back.inventory.imex_channels == std::vector<int>{0, 5});
   REQUIRE(back.port == 65535);
   REQUIRE(back.key == record.key);
+  REQUIRE(back.sealed_key == record.sealed_key);
+  REQUIRE(back.report_port == 4711);
 }
 
 TEST_CASE("when bytes are cut, changed or random, they are refused or decoded, nothing else") {
