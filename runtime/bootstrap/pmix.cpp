@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <numeric>
 #include <thread>
 
@@ -198,6 +199,17 @@ std::vector<JoinRecord> PmixBootstrap::exchange(const JoinRecord& mine, const De
   return records;
 }
 
+// Where hundreds of ranks of a host connect at once, the server closes some connections, and PMIx connects
+// again. It writes without MSG_NOSIGNAL, so SIGPIPE would end the process first. PMIx's own thread inherits
+// the mask.
+int init_without_sigpipe(pmix_proc_t& self) {
+  sigset_t broken_pipe;
+  sigemptyset(&broken_pipe);
+  sigaddset(&broken_pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
+  return PMIx_Init(&self, nullptr, 0);
+}
+
 }  // namespace
 
 std::unique_ptr<Bootstrap> connect_pmix(const Deadline& deadline) {
@@ -212,7 +224,7 @@ std::unique_ptr<Bootstrap> connect_pmix(const Deadline& deadline) {
     throw Error(ErrorCode::usage,
                 "join: this process has joined its job before; a process joins once under PMIx");
   auto self = std::make_shared<pmix_proc_t>();
-  auto const status = run_bounded([self] { return PMIx_Init(self.get(), nullptr, 0); }, deadline);
+  auto const status = run_bounded([self] { return init_without_sigpipe(*self); }, deadline);
   if (!status)
     throw make_pmix_timeout_error(get_env, PMIx_Get_version(), make_hello().host, deadline.length());
   if (*status != PMIX_SUCCESS) {
