@@ -34,9 +34,37 @@ teardown_file() { lab_down; }
   grep -q '^parameter-server: 2 servers, 2 workers, staleness 0$' "$folder/job.log"
 }
 
-@test "pipeline: multi-node's ranks divide the layers" {
-  run_template multi-node --strategy=pipeline --stages=2 --layers=2 --micro-batches=2
+# Bytes that a node has sent to others so far.
+sent_by() { lab node "$1" awk '$1 == "eth0:" { print $10 }' /proc/net/dev; }
+
+@test "pipeline: each of two has its stages on one node, and no activations leave it" {
+  local distribution before sent
+  # Ranks of both nodes are on the same cores, and their messages are large: none may wait by spinning.
+  export OMPI_MCA_mpi_yield_when_idle=1
+  export MUSTER_BUCKET_BYTES=65536  # no measurement of the link, which sends megabytes
+  for distribution in block cyclic; do
+    before=$(sent_by n0)
+    # A step has 2 MiB of activations between two stages, as many gradients of them, and 74 KiB of gradients of parameters.
+    MUSTER_STAGES=2 run_template pipeline --distribution=$distribution -- --layers=2 --width=16 --context=512 --batch=64 --steps=5 --eval-every=0 \
+      --data "$REPOSITORY/LICENSE" --output "$BATS_TEST_TMPDIR/$distribution"
+    sent=$(($(sent_by n0) - before))
+    echo "$distribution: $sent bytes"
+    trained "$BATS_TEST_TMPDIR/$distribution" 4 2
+    ((sent < 5 * 1024 * 1024))
+  done
+  [ "$(grep -cE '^ +[01] +.* MiB  n\[0-1\]$' "$folder/job.log")" = 4 ]  # the two stages of both jobs, each on two nodes
+}
+
+@test "local-sgd: four workers on two nodes" {
+  MUSTER_SYNC_EVERY=3 run_template local-sgd
   trained "$folder/muster-run" 4 2
+  grep -q '2 averages' "$folder/job.log"
+}
+
+@test "central-storage: two nodes have a copy each, which their ranks share" {
+  run_template central-storage
+  trained "$folder/muster-run" 4 2
+  grep -q 'shared parameters .*, shared moments ' "$folder/job.log"
 }
 
 @test "elastic: a rank is killed, and a spare ends the run with the others" {

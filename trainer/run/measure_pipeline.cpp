@@ -33,7 +33,7 @@ bool measure_pipeline(const Options& options, Job& job, const Workload& workload
           : options.dtype == "bf16" ? measure_on_cpu<bfloat16>(workload, measured, threads)
                                     : measure_on_cpu<float>(workload, measured, threads);
   });
-  settings.pipeline->layer_times = pipeline::gather_layer_times(own, plan.replicas, world);
+  settings.pipeline->layer_times = pipeline::gather_layer_times(own, plan.rank, plan.shape.ranks, world);
   return true;
 }
 

@@ -7,6 +7,8 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "compute/cpu/cpu_compute.hpp"
 #include "config/elastic_range.hpp"
@@ -65,7 +67,14 @@ pipeline::Settings pipeline_settings(const Options& options) {
           options.micro_batches,
           options.virtual_stages,
           balances.at(options.balance),
+          {},
           {}};
+}
+
+std::vector<std::string> host_names(const Job& job) {
+  std::vector<std::string> names;
+  for (const Hello& hello : job.roster()) names.push_back(hello.host);
+  return names;
 }
 
 StrategySettings strategy_settings(const Options& options, Job& job, const ActiveRanks& ranks) {
@@ -93,6 +102,7 @@ StrategySettings strategy_settings(const Options& options, Job& job, const Activ
         options.wire_dtype == "bf16"};
   } else if (options.strategy == "pipeline") {
     settings.pipeline = pipeline_settings(options);
+    settings.pipeline->hosts = ranks.hosts();
   }
   return settings;
 }
@@ -325,7 +335,7 @@ RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks,
   parts.facts = run_facts(options, job, ranks, parts, settings);
   describe_workers(options, job, ranks, settings, parts);
   parts.facts.free_bytes = free.bytes;
-  parts.strategy_text = describe_strategy(settings, *parts.workload, ranks.size());
+  parts.strategy_text = describe_strategy(settings, *parts.workload, host_names(job));
   parts.memory_limit = free.where;
   parts.facts.ranks = gather_ranks(options, job, errors, measure);
   parts.facts.ranks.resize(static_cast<std::size_t>(ranks.size()));

@@ -38,9 +38,11 @@ void check_strategy(const StrategySettings& settings, const Workload& workload, 
   if (settings.pipeline) pipeline::check_plan(*settings.pipeline, settings.replica, workload, ranks);
 }
 
-std::string describe_strategy(const StrategySettings& settings, const Workload& workload, int ranks) {
-  return settings.pipeline ? pipeline::describe_plan(*settings.pipeline, settings.replica, workload, ranks)
-                           : "";
+std::string describe_strategy(const StrategySettings& settings, const Workload& workload,
+                              const std::vector<std::string>& host_names) {
+  return settings.pipeline
+             ? pipeline::describe_plan(*settings.pipeline, settings.replica, workload, host_names)
+             : "";
 }
 
 MemorySegments estimate_memory(const Workload& workload, const StrategySettings& settings, int rank,

@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "models/memory_segment.hpp"
 #include "strategies/central_storage/central_storage.hpp"
@@ -39,7 +41,9 @@ std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings, const 
 void check_strategy(const StrategySettings& settings, const Workload& workload, int ranks);
 
 /// Lines about how the strategy divides the training, to be printed at the start; maybe none.
-std::string describe_strategy(const StrategySettings& settings, const Workload& workload, int ranks);
+/// `host_names`: of each rank.
+std::string describe_strategy(const StrategySettings& settings, const Workload& workload,
+                              const std::vector<std::string>& host_names);
 
 /// The memory that `rank` of `ranks` allocates for training, computed before it allocates.
 MemorySegments estimate_memory(const Workload& workload, const StrategySettings& settings, int rank,

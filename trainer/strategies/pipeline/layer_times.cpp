@@ -97,16 +97,18 @@ LayerTimes measure_layers(const Workload& workload, const MeasuredLayers& measur
 template LayerTimes measure_layers(const Workload&, const MeasuredLayers&, compute::Compute<float>&);
 template LayerTimes measure_layers(const Workload&, const MeasuredLayers&, compute::Compute<bfloat16>&);
 
-std::vector<LayerTimes> gather_layer_times(const LayerTimes& own, int replicas, Communicator& world) {
-  std::vector<double> all(own.size() * static_cast<std::size_t>(world.size()));
-  world.all_gather(own, all);
-  std::vector<LayerTimes> places(static_cast<std::size_t>(world.size() / replicas), LayerTimes(own.size()));
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::size_t rank = i / own.size(), kind = i % own.size();
-    double& slowest = places[rank / static_cast<std::size_t>(replicas)][kind];
-    slowest = std::max(slowest, all[i]);
-  }
-  return places;
+std::vector<LayerTimes> gather_layer_times(const LayerTimes& own, int place, int places,
+                                           Communicator& world) {
+  std::vector<double> all(own.size() * static_cast<std::size_t>(places));
+  const auto of_place = [&](int number) {
+    return std::span(all).subspan(static_cast<std::size_t>(number) * own.size(), own.size());
+  };
+  std::copy(own.begin(), own.end(), of_place(place).begin());
+  world.all_reduce(std::span(all), Reduction::max);
+  std::vector<LayerTimes> times;
+  for (int number = 0; number < places; ++number)
+    times.emplace_back(of_place(number).begin(), of_place(number).end());
+  return times;
 }
 
 }  // namespace muster::pipeline

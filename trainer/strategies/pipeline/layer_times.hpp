@@ -33,8 +33,8 @@ template <typename Real>
 LayerTimes measure_layers(const Workload& workload, const MeasuredLayers& measured,
                           compute::Compute<Real>& compute);
 
-/// Of each rank of a pipeline, by its place in it: the slowest of the `replicas` ranks at the place counts.
-/// The same on all ranks. Collective over `world`, the ranks of all pipelines on host memory.
-std::vector<LayerTimes> gather_layer_times(const LayerTimes& own, int replicas, Communicator& world);
+/// Of each of the `places` ranks of a pipeline: the slowest of all ranks at that place counts. `place`: of
+/// this rank. The same on all ranks. Collective over `world`, the ranks of all pipelines on host memory.
+std::vector<LayerTimes> gather_layer_times(const LayerTimes& own, int place, int places, Communicator& world);
 
 }  // namespace muster::pipeline

@@ -4,9 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
+#include "host_list/fold_host_list.hpp"
 #include "muster/error.hpp"
 #include "strategies/pipeline/divide_layers.hpp"
+#include "strategies/pipeline/divide_ranks.hpp"
 #include "strategies/pipeline/schedule_replay.hpp"
 #include "text/plural.hpp"
 
@@ -92,6 +96,28 @@ StageCost cost_by(const Settings& settings, const Replica::Settings& training, c
   };
 }
 
+/// The ranks of a stage, one of each pipeline, and the hosts that they are on.
+std::pair<std::string, std::string> describe_ranks(const Plan& plan, int stage,
+                                                   const std::vector<std::string>& host_names) {
+  std::vector<int> ranks;
+  std::vector<std::string> hosts;
+  for (int replica = 0; replica < plan.replicas; ++replica) {
+    ranks.push_back(plan.world_rank(stage, replica));
+    hosts.push_back(host_names[static_cast<std::size_t>(ranks.back())]);
+  }
+  return {fold_numbers(std::move(ranks)), fold_host_list(hosts)};
+}
+
+void find_place(Plan& plan, int rank) {
+  for (std::size_t replica = 0; replica < plan.world_ranks.size(); ++replica) {
+    const std::vector<int>& ranks = plan.world_ranks[replica];
+    const auto found = std::find(ranks.begin(), ranks.end(), rank);
+    if (found == ranks.end()) continue;
+    plan.replica = static_cast<int>(replica);
+    plan.rank = static_cast<int>(found - ranks.begin());
+  }
+}
+
 }  // namespace
 
 Share moment_part(const Replica::Settings& training, std::size_t elements, int replica, int replicas) {
@@ -120,8 +146,9 @@ Plan make_plan(const Settings& settings, const Replica::Settings& training, cons
   Plan plan;
   const int length = std::min(pipeline_ranks(settings, ranks), ranks);
   plan.replicas = std::max(ranks / length, 1);
-  plan.replica = rank % plan.replicas;
-  plan.rank = rank / plan.replicas;
+  const std::vector<int> one_host(static_cast<std::size_t>(ranks));
+  plan.world_ranks = divide_ranks(settings.hosts.empty() ? one_host : settings.hosts, length);
+  find_place(plan, rank);
   plan.micro_batches = divide_samples(settings, training, length, plan.replica, plan.replicas);
   plan.shape = {settings.schedule, length, static_cast<int>(plan.micro_batches.size()),
                 settings.virtual_stages};
@@ -212,7 +239,8 @@ MemorySegments estimate_memory(const Settings& settings, const Replica::Settings
 }
 
 std::string describe_plan(const Settings& settings, const Replica::Settings& training,
-                          const Workload& workload, int ranks) {
+                          const Workload& workload, const std::vector<std::string>& host_names) {
+  const int ranks = static_cast<int>(host_names.size());
   const Plan plan = make_plan(settings, training, workload, 0, ranks);
   double all_flops = 0;
   for (const models::LayerRange& layers : plan.stages) all_flops += workload.stage_flops(layers);
@@ -221,9 +249,9 @@ std::string describe_plan(const Settings& settings, const Replica::Settings& tra
                   plural(plan.replicas, "pipeline"), plan.shape.ranks, to_string(plan.shape.kind),
                   plan.shape.micro_batches, 100 * idle_share_formula(plan.shape));
   const bool has_times = !settings.layer_times.empty();
-  text += fmt::format("{:>7} {:>9} {:>9} {:>12} {:>7}{} {:>14} {:>12}\n", "stage", "ranks",
+  text += fmt::format("{:>7} {:>9} {:>9} {:>12} {:>7}{} {:>14} {:>12}  {}\n", "stage", "ranks",
                       fmt::format("{}s", workload.layer_name()), "parameters", "FLOPs",
-                      has_times ? "      measured" : "", "in flight", "activations");
+                      has_times ? "      measured" : "", "in flight", "activations", "hosts");
   for (int stage = 0; stage < plan.shape.stages(); ++stage) {
     const auto& layers = plan.stages[static_cast<std::size_t>(stage)];
     const Plan own = make_plan(settings, training, workload, plan.world_rank(stage, 0), ranks);
@@ -231,17 +259,16 @@ std::string describe_plan(const Settings& settings, const Replica::Settings& tra
     std::uint64_t activations = 0;
     for (const MemorySegment& segment : workload.stage_memory(of, training.real_bytes))
       activations += segment.is_activation ? segment.bytes : 0;
-    const int first = plan.world_rank(stage, 0), last = plan.world_rank(stage, plan.replicas - 1);
+    const auto [of_stage, hosts] = describe_ranks(plan, stage, host_names);
     text += fmt::format(
-        "{:>7} {:>9} {:>9} {:>12} {:>6.1f}%{} {:>14} {:>8.1f} MiB\n", stage,
-        first == last ? std::to_string(first) : fmt::format("{}-{}", first, last),
+        "{:>7} {:>9} {:>9} {:>12} {:>6.1f}%{} {:>14} {:>8.1f} MiB  {}\n", stage, of_stage,
         layers.count() == 1 ? std::to_string(layers.first)
                             : fmt::format("{}-{}", layers.first, layers.last - 1),
         workload.stage_table(layers).table.parameter_count, 100 * workload.stage_flops(layers) / all_flops,
         has_times ? fmt::format(" {:>10.2f} ms", 1e3 * seconds_of(settings, workload, plan, stage, layers))
                   : "",
         fmt::format("{} of {}", of.slots, own.shape.micro_batches),
-        static_cast<double>(activations) / (1 << 20));
+        static_cast<double>(activations) / (1 << 20), hosts);
   }
   return text;
 }

@@ -27,15 +27,18 @@ struct Settings {
   /// Of each rank of a pipeline, for Balance::time. Until they are measured it divides by memory, which is
   /// the division that fits if any does.
   std::vector<LayerTimes> layer_times{};
+  /// Of each rank, the number of its host, from 0 in the order of ranks; empty: all ranks are on one host.
+  std::vector<int> hosts{};
 };
 
-/// What one rank does in a step. The ranks are `replicas` pipelines: rank = place in the pipeline * replicas
-/// + replica. Each pipeline computes a part of every batch.
+/// What one rank does in a step. The ranks are `replicas` pipelines (divide_ranks()). Each pipeline computes
+/// a part of every batch.
 struct Plan {
   ScheduleShape shape;  ///< of this rank's pipeline
   int rank = 0;         ///< in its pipeline
   int replica = 0, replicas = 1;
-  std::vector<models::LayerRange> stages;  ///< of the whole pipeline
+  std::vector<std::vector<int>> world_ranks;  ///< [replica][place in its pipeline]
+  std::vector<models::LayerRange> stages;     ///< of the whole pipeline
   /// This pipeline's micro-batches, as samples from the first of the step.
   std::vector<Share> micro_batches;
   OperationList operations;
@@ -46,7 +49,9 @@ struct Plan {
   std::vector<int> local_stages() const;
   /// The settings of one of the local stages.
   StageSettings stage_settings(int stage) const;
-  int world_rank(int stage, int of_replica) const { return shape.rank_of(stage) * replicas + of_replica; }
+  int world_rank(int stage, int of_replica) const {
+    return world_ranks[static_cast<std::size_t>(of_replica)][static_cast<std::size_t>(shape.rank_of(stage))];
+  }
   /// Gradients that stay in memory until they are sent, of the output layer that is another stage's
   /// token embedding.
   std::size_t table_copies(int stage, const StageTable& table) const;
@@ -74,8 +79,8 @@ MeasuredLayers layers_to_measure(const Plan& plan, const Replica::Settings& trai
 MemorySegments estimate_memory(const Settings& settings, const Replica::Settings& training,
                                const Workload& workload, int rank, int ranks);
 
-/// The schedule, and a table of the stages, for people.
+/// The schedule, and a table of the stages, for people. `host_names`: of each rank.
 std::string describe_plan(const Settings& settings, const Replica::Settings& training,
-                          const Workload& workload, int ranks);
+                          const Workload& workload, const std::vector<std::string>& host_names);
 
 }  // namespace muster::pipeline

@@ -7,7 +7,7 @@ elastic_ranks.py MUSTER_TRAIN [--times N] [--ranks N] [--steps N] [--seed S] [--
 With --deterministic the last checkpoint's tensors and the losses of all recorded steps must be equal, whichever ranks are lost. The kinds:
 one rank is killed, rank 0 is killed, two ranks are killed at once, two are killed one after the other, one is stopped (after 10 s it counts
 as lost), one is lost while a checkpoint is being written, and so many that fewer than --elastic are left (a checkpoint is saved, and a new
-start goes on from it), and one when the results are written. With sharded optimizer state: one rank, rank 0, two of which neither has the copy of the other's part, or one together
+start goes on from it), and one when the results are written, and one that trains a network on images, whose running statistics are part of the state. With sharded optimizer state: one rank, rank 0, two of which neither has the copy of the other's part, or one together
 with that copy (the newest checkpoint is read, and the line says so). In the kinds with a spare the last rank waits,
 and takes the place of the lost one: of any, of rank 0, of one with sharded optimizer state; or the spare itself is lost. local-sgd has a spare, too, and no moments, of which each
 rank has its own: the bytes are those of a run of that strategy that lost no rank. In the kinds "returns" a new process joins after the loss of a
@@ -31,10 +31,11 @@ import tempfile
 import time
 
 DEADLINE = 200  # seconds that any run may take
-OPTIONS = ["--layers=1", "--warmup=3", "--no-mfu", "--no-tensorboard", "--deterministic", "--eval-every=10", "--log-every=0",
+OPTIONS = ["--warmup=3", "--no-mfu", "--no-tensorboard", "--deterministic", "--eval-every=10", "--log-every=0",
            "--elastic=2"]
-OPTIONS_ON = {"cpu": ["--device=cpu", "--threads=1", "--heads=2", "--width=16", "--context=12", "--batch=6"],
-              "cuda": ["--device=cuda", "--heads=1", "--width=64", "--context=8", "--batch=4"]}
+OPTIONS_ON = {"cpu": ["--device=cpu", "--threads=1", "--layers=1", "--heads=2", "--width=16", "--context=12", "--batch=6"],
+              "cuda": ["--device=cuda", "--layers=1", "--heads=1", "--width=64", "--context=8", "--batch=4"]}
+IMAGES = ["--device=cpu", "--threads=1", "--model=resnet20", "--image-size=16", "--batch=6", "--chunk=2"]
 # Ranks may share a GPU. In a folder that tests/gpu/run packed, both scripts are in one folder.
 AS_OWN_HOST = pathlib.Path(__file__).resolve().with_name("as_own_host")
 if not AS_OWN_HOST.exists():
@@ -43,7 +44,7 @@ SPARE_KINDS = ["spare", "spare-rank-0", "spare-lost", "spare-sharded", "local-sg
 LOCAL_SGD = ["--strategy=local-sgd", "--sync-every=5", "--optimizer=sgd", "--momentum=0"]
 SHARDED_KINDS = ["sharded", "sharded-rank-0", "sharded-two", "sharded-with-copy", "spare-sharded"]
 RETURN_KINDS = ["returns", "returns-sharded", "returns-spare", "returns-not"]
-KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", *SHARDED_KINDS[:-1], "too-few", *SPARE_KINDS, "at-end", "stopped", *RETURN_KINDS]
+KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", *SHARDED_KINDS[:-1], "too-few", *SPARE_KINDS, "at-end", "images", "stopped", *RETURN_KINDS]
 JOINED = re.compile(r"^(rank .*) joined, after step \d+; (\d+) ranks go on, [0-9.]+ s later$", re.MULTILINE)
 LOST = re.compile(r"warning: rank (\d+) .*: lost (.*), after step (\d+); (\d+) ranks? goe?s? on, ([0-9.]+) s after")
 
@@ -59,7 +60,8 @@ class Run:
 
     def __init__(self, arguments, folder, options=()):
         self.folder, self.options = folder, options
-        command = [AS_OWN_HOST, arguments.program, *OPTIONS, *OPTIONS_ON[arguments.device], f"--steps={arguments.steps}", f"--data={folder.parent / 'text'}", f"--output={folder}", *options]
+        model = [*IMAGES, f"--data={folder.parent / 'images'}"] if arguments.images else [*OPTIONS_ON[arguments.device], f"--data={folder.parent / 'text'}"]
+        command = [AS_OWN_HOST, arguments.program, *OPTIONS, *model, f"--steps={arguments.steps}", f"--output={folder}", *options]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PMI", "OMPI_"))}
         environment.update(WORLD_SIZE=str(arguments.ranks), LOCAL_WORLD_SIZE=str(arguments.ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
         (exchange := folder.parent / f"{folder.name}.nccl.{environment['MASTER_PORT']}").mkdir()
@@ -192,9 +194,10 @@ def run_once(arguments, kind, folder, chance, expected):
     if kind in RETURN_KINDS:
         join_again(arguments, kind, folder)
         return [], None
-    if kind == "local-sgd":
-        options += LOCAL_SGD
-        whole = Run(arguments, folder.parent / "whole-local-sgd", [*options, f"--checkpoint-every={every}"])
+    if kind in ("local-sgd", "images"):
+        options += LOCAL_SGD if kind == "local-sgd" else []
+        arguments = argparse.Namespace(**{**vars(arguments), "images": kind == "images"})
+        whole = Run(arguments, folder.parent / f"whole-{kind}", [*options, f"--checkpoint-every={every}"])
         whole.wait([])
         expected = result_of(arguments, whole.folder)
         shutil.rmtree(whole.folder)
@@ -310,11 +313,13 @@ def main():
     parser.add_argument("--device", choices=OPTIONS_ON, default="cpu")
     parser.add_argument("--output")
     arguments = parser.parse_args()
+    arguments.images = False
     chance = random.Random(arguments.seed)
     print(f"seed {arguments.seed}", flush=True)
     folder = pathlib.Path(tempfile.mkdtemp())
     try:
         (folder / "text").write_text("".join(f"line {i} of a text that is long enough to learn something from\n" for i in range(600)))
+        subprocess.run([arguments.program, "make-data", "cifar", f"--output={folder / 'images'}", "--train=60", "--held-out=40"], check=True, stdout=subprocess.DEVNULL, timeout=DEADLINE)
         whole = Run(arguments, folder / "whole")
         whole.wait([])
         expected = result_of(arguments, folder / "whole")

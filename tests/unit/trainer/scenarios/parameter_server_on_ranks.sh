@@ -67,6 +67,13 @@ last=checkpoints/step-$(printf %08d $steps)/tensors.safetensors
 cmp "$folder/alone/$last" "$folder/worker/$last" || fail "a run that lost a worker has other bits"
 [ "$device" = cpu ] || exit 0
 
+# Servers alone are refused.
+code=0
+run 2 --strategy parameter-server --servers 2 --steps 2 --output "$folder/refused" > "$folder/refused.log" 2>&1 || code=$?
+[ $code -eq 64 ] || fail "two servers on two ranks ended with $code: $(cat "$folder/refused.log")"
+echo 'muster-train: --servers 2 leaves no worker among 2 ranks: start more ranks, or fewer servers' | cmp - "$folder/refused.log" ||
+  fail "not this one line: $(cat "$folder/refused.log")"
+
 # A signal to one rank ends all ranks after the same step, although they have begun different ones.
 for who in 0 3; do
   # shellcheck disable=SC2086 # several options

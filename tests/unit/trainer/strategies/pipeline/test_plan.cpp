@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of --strategy=pipeline, how layers and samples are divided, and what is refused.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "catch.hpp"
 #include "strategies/pipeline/divide_layers.hpp"
+#include "strategies/pipeline/divide_ranks.hpp"
 #include "strategies/pipeline/plan.hpp"
 #include "temporary_folder.hpp"
 #include "trainer/data/refusal.hpp"
@@ -56,6 +60,45 @@ TEST_CASE("layers are divided so that the most expensive stage is cheapest", "[p
     return layers.count() * (2 - stage);
   };
   CHECK(layer_counts(divide_layers(gpt_layers(6), 2, early_stages_keep_more)) == std::vector{2, 4});
+}
+
+TEST_CASE("as many pipelines as possible have all ranks on one host", "[pipeline]") {
+  using Pipelines = std::vector<std::vector<int>>;
+  CHECK(divide_ranks({0, 0, 0, 0}, 2) == Pipelines{{0, 1}, {2, 3}});
+  CHECK(divide_ranks({0, 0, 0, 0, 1, 1, 1, 1}, 2) == Pipelines{{0, 1}, {2, 3}, {4, 5}, {6, 7}});  // block
+  CHECK(divide_ranks({0, 1, 0, 1, 0, 1, 0, 1}, 2) == Pipelines{{0, 2}, {1, 3}, {4, 6}, {5, 7}});  // cyclic
+  CHECK(divide_ranks({0, 1, 0, 1, 0, 1, 0, 1}, 4) == Pipelines{{0, 2, 4, 6}, {1, 3, 5, 7}});
+  CHECK(divide_ranks({0, 1, 0, 1}, 4) == Pipelines{{0, 2, 1, 3}});
+  CHECK(divide_ranks({0, 0, 0, 1, 1, 1, 2, 2}, 2) == Pipelines{{0, 1}, {2, 5}, {3, 4}, {6, 7}});
+  CHECK(divide_ranks({0, 0, 0, 1, 1, 1, 2, 2}, 4) == Pipelines{{0, 1, 2, 3}, {4, 5, 6, 7}});
+  // Host 1 alone has enough ranks.
+  CHECK(divide_ranks({0, 1, 0, 1, 1, 2}, 3) == Pipelines{{0, 2, 5}, {1, 3, 4}});
+}
+
+TEST_CASE("the plans of all ranks place the stages alike, by their hosts", "[pipeline]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  options.model = {4, 2, 16, 8, 128};
+  const auto workload = read_workload(options);
+  Replica::Settings training;
+  training.batch = 12;
+  pipeline::Settings settings{ScheduleKind::one_f_one_b, 2, 2};
+  settings.hosts = {0, 1, 0, 1, 2, 2};
+  for (int rank = 0; rank < 6; ++rank) {
+    const Plan plan = make_plan(settings, training, *workload, rank, 6);
+    CHECK(plan.world_ranks == std::vector<std::vector<int>>{{0, 2}, {1, 3}, {4, 5}});
+    CHECK(plan.world_rank(plan.rank, plan.replica) == rank);
+    CHECK(plan.micro_batches.front().begin == 4 * static_cast<std::uint64_t>(plan.replica));
+  }
+  const std::string text =
+      describe_plan(settings, training, *workload, {"n0", "n1", "n0", "n1", "login", "login"});
+  CHECK(text.find("activations  hosts\n") != std::string::npos);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 4);
+  for (const std::string ranks : {"\n      0     0-1,4 ", "\n      1     2-3,5 "}) {
+    const std::size_t row = text.find(ranks);
+    REQUIRE(row != std::string::npos);
+    CHECK(text.substr(row, text.find('\n', row + 1) - row).ends_with(" MiB  login,n[0-1]"));
+  }
 }
 
 TEST_CASE("a plan divides ranks and samples", "[pipeline]") {
