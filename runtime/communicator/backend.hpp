@@ -40,9 +40,9 @@ class CommunicatorBackend {
   /// Returns when the calls that a thread runs for start_group() have completed. To be called before every
   /// other operation. @throws the error that ended them.
   void wait_for_started();
-  /// True if run() takes CollectiveCall::from_float32. It computes each result at once: rounds all ranks'
-  /// elements, adds them in float32 in the order of ranks, and rounds the sum. The same on every rank.
-  virtual bool converts_to_bfloat16() const noexcept { return false; }
+  /// True if all ranks reduce in the memory of one host: fewer bytes save less time there than it takes to
+  /// convert the elements.
+  virtual bool reduces_in_shared_memory() const noexcept { return false; }
   virtual std::shared_ptr<CommunicatorBackend> split(int color, int key) = 0;
   virtual void synchronize(Stream stream) = 0;
   /// Callable from another thread: an operation that waits on this communicator, and every later one, throws.

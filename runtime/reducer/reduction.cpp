@@ -10,13 +10,12 @@
 namespace muster::detail {
 namespace {
 
-// By an all-reduce of the communicator, which sends elements of type `sent`.
+// By an all-reduce of the communicator.
 class PlainReduction : public BucketReduction {
  public:
-  PlainReduction(ReductionParts parts, Reduction reduction, DataType sent)
+  PlainReduction(ReductionParts parts, Reduction reduction)
       : parts_(std::move(parts)),
         reduction_(reduction),
-        sent_(sent),
         // NCCL runs on a single rank too, so that its errors and times show on one GPU.
         is_noop_(parts_.comm->size() == 1 && parts_.arithmetic->stream() == nullptr) {
     std::size_t max_count = 0;
@@ -36,26 +35,23 @@ class PlainReduction : public BucketReduction {
     unflatten(bucket, parts_.layout->gradients, *parts_.arithmetic, packed_);
   }
   std::size_t bytes(std::size_t index) const override {
-    return parts_.layout->buckets[index].count * size_of(sent_);
+    return parts_.layout->buckets[index].count * size_of(parts_.layout->type);
   }
 
  private:
   void add(void* data, std::size_t count) {
-    CollectiveCall call{OperationKind::all_reduce, data, data, count, sent_, reduction_};
-    call.from_float32 = sent_ != parts_.layout->type;
+    CollectiveCall const call{OperationKind::all_reduce, data, data, count, parts_.layout->type, reduction_};
     observe::run_operation(*parts_.comm, call, parts_.arithmetic->stream());
   }
 
   ReductionParts parts_;
   Reduction reduction_;
-  DataType sent_;
   bool is_noop_;
   void* packed_ = nullptr;
 };
 
 // Each rank adds one shard of the bucket: it receives all ranks' shards by all_to_all and sends the sum by
-// all_gather. The traffic is that of a ring all-reduce. The bits are those of an all-reduce that
-// converts_to_bfloat16().
+// all_gather. The traffic is that of a ring all-reduce.
 class Bfloat16Reduction : public BucketReduction {
  public:
   Bfloat16Reduction(ReductionParts parts, Reduction reduction)
@@ -119,12 +115,10 @@ class Bfloat16Reduction : public BucketReduction {
 }  // namespace
 
 std::unique_ptr<BucketReduction> make_reduction(ReductionParts parts, const ReducerOptions& options) {
-  auto const type = parts.layout->type;
   auto const reduction = options.reduction;
   if (options.chunks > 0) return make_tree_reduction(std::move(parts), reduction, options.chunks);
-  if (!options.bfloat16) return std::make_unique<PlainReduction>(std::move(parts), reduction, type);
-  if (parts.comm->converts_to_bfloat16())
-    return std::make_unique<PlainReduction>(std::move(parts), reduction, DataType::bfloat16);
+  if (!options.bfloat16 || parts.comm->reduces_in_shared_memory())
+    return std::make_unique<PlainReduction>(std::move(parts), reduction);
   return std::make_unique<Bfloat16Reduction>(std::move(parts), reduction);
 }
 

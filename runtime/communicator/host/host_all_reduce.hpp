@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
 
 #include "muster/types.hpp"
 
@@ -18,12 +17,8 @@ class HostAllReduce {
   /// @throws Error(ErrorCode::usage) when a rank of this host makes another call.
   virtual void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                           std::uint64_t digest) = 0;
-  /// An all_reduce of bfloat16 from and to float32; see CommunicatorBackend::converts_to_bfloat16().
-  virtual bool converts_to_bfloat16() const noexcept { return false; }
-  virtual void all_reduce_as_bfloat16(const float* /*in*/, float* /*out*/, std::size_t /*count*/,
-                                      Reduction /*op*/, std::uint64_t /*digest*/) {
-    throw std::logic_error("this all-reduce does not convert");
-  }
+  /// See CommunicatorBackend::reduces_in_shared_memory().
+  virtual bool reduces_in_shared_memory() const noexcept { return false; }
   /// Returns when every rank has called it.
   virtual void barrier(std::uint64_t digest) {
     std::int8_t nothing = 0;

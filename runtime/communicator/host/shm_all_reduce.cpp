@@ -143,39 +143,4 @@ void ShmAllReduce::reduce_chunk(const std::byte* in, std::byte* out, std::size_t
   }
 }
 
-void ShmAllReduce::all_reduce_as_bfloat16(const float* in, float* out, std::size_t count, Reduction op,
-                                          std::uint64_t digest) {
-  digest_ = digest;
-  auto const chunk = cached_slot_bytes / size_of(DataType::bfloat16);
-  for (std::size_t at = 0; at < count; at += chunk)
-    reduce_chunk_as_bfloat16(in + at, out + at, std::min(chunk, count - at), op);
-}
-
-// As reduce_chunk(). The numbers are rounded on their way to the buffer, also those of the rank's own slice,
-// and the buffers are so short that they stay in the cache.
-void ShmAllReduce::reduce_chunk_as_bfloat16(const float* in, float* out, std::size_t count, Reduction op) {
-  begin_round();
-  constexpr auto type = DataType::bfloat16;
-  auto const elements = [&](int rank) { return reinterpret_cast<std::uint16_t*>(slot(rank)); };
-  auto const begin = [&](int rank) { return slice_begin(count * size_of(type), rank) / size_of(type); };
-  std::uint16_t* const mine = elements(rank_);
-  float_to_bfloat16(in, mine, count);
-  post();
-  await_all();
-
-  auto const own_end = begin(rank_ + 1);
-  for (std::size_t at = begin(rank_); at < own_end; at += step / size_of(type)) {
-    auto const length = std::min(step / size_of(type), own_end - at);
-    for (int r = 0; r < ranks_; ++r) operands_[static_cast<std::size_t>(r)] = elements(r) + at;
-    reduce_elements(mine + at, operands_, length, type, op, ranks_);
-    bfloat16_to_float(mine + at, out + at, length);
-  }
-  post();
-  for (int i = 1; i < ranks_; ++i) {
-    int const r = (rank_ + i) % ranks_;
-    wait_.until(line(r).sequence, sequence_);
-    bfloat16_to_float(elements(r) + begin(r), out + begin(r), begin(r + 1) - begin(r));
-  }
-}
-
 }  // namespace muster::detail

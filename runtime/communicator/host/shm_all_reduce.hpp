@@ -33,9 +33,7 @@ class ShmAllReduce : public HostAllReduce {
 
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                   std::uint64_t digest) override;
-  bool converts_to_bfloat16() const noexcept override { return true; }
-  void all_reduce_as_bfloat16(const float* in, float* out, std::size_t count, Reduction op,
-                              std::uint64_t digest) override;
+  bool reduces_in_shared_memory() const noexcept override { return true; }
   void barrier(std::uint64_t digest) override;
 
  private:
@@ -60,7 +58,6 @@ class ShmAllReduce : public HostAllReduce {
   void await_all();
   void reduce_short(const void* in, void* out, std::size_t count, DataType type, Reduction op);
   void reduce_chunk(const std::byte* in, std::byte* out, std::size_t count, DataType type, Reduction op);
-  void reduce_chunk_as_bfloat16(const float* in, float* out, std::size_t count, Reduction op);
   // The part of a chunk that a rank reduces ends on a cache line.
   std::size_t slice_begin(std::size_t bytes, int rank) const;
   void copy_to_slot(std::byte* to, const std::byte* from, std::size_t bytes) const;

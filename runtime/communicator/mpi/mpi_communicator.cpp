@@ -102,10 +102,6 @@ void MpiCommunicator::collective(const CollectiveCall& given) {
   requests_.begin_collective(digest_);
   switch (call.kind) {
     case OperationKind::all_reduce:
-      if (call.from_float32)
-        return all_reduce_->all_reduce_as_bfloat16(static_cast<const float*>(call.in),
-                                                   static_cast<float*>(call.out), call.count, call.reduction,
-                                                   digest_);
       return all_reduce_->all_reduce(call.in, call.out, call.count, call.type, call.reduction, digest_);
     case OperationKind::reduce:
       return reduce(call);

@@ -28,8 +28,8 @@ class MpiCommunicator : public CommunicatorBase {
   const char* backend() const noexcept override { return "open-mpi"; }
   void run(const CollectiveCall& call, Stream stream) override;
   std::shared_ptr<CommunicatorBackend> split(int color, int key) override;
-  bool converts_to_bfloat16() const noexcept override {
-    return all_reduce_ && all_reduce_->converts_to_bfloat16();
+  bool reduces_in_shared_memory() const noexcept override {
+    return all_reduce_ && all_reduce_->reduces_in_shared_memory();
   }
   void synchronize(Stream) override {}
   void interrupt() noexcept override { requests_.interrupt(); }

@@ -52,9 +52,6 @@ struct CollectiveCall {
   std::span<const std::size_t> counts = {};
   std::optional<double> factor = {};              ///< of a premul_sum; its `reduction` is sum
   std::span<const std::size_t> recv_counts = {};  ///< of an all_to_all_v: those that come from each rank
-  /// Of an all_reduce of bfloat16: `in` and `out` have float32, which the backend rounds on the way. Only
-  /// where CommunicatorBackend::converts_to_bfloat16().
-  bool from_float32 = false;
 
   bool is_message() const noexcept { return kind == OperationKind::send || kind == OperationKind::recv; }
   /// Elements of `in` on one of `ranks` ranks.

@@ -19,7 +19,7 @@ typedef struct muster_reducer_options {
   uint64_t bucket_bytes; /* minimum size of one bucket; 0: from a measurement */
   uint64_t chunks;       /* above 0: the deterministic mode with this number of chunks */
   int32_t reduction;     /* MUSTER_AVERAGE or MUSTER_SUM */
-  int32_t bfloat16;      /* 1: gradients are sent as bfloat16 and added in float32 */
+  int32_t bfloat16;      /* 1: gradients are sent as bfloat16 and added in float32; not in shared memory */
   int32_t overlap;       /* 0: buckets are reduced one after the other in muster_reducer_finish() */
   int32_t type;          /* of all gradients: MUSTER_FLOAT32, MUSTER_FLOAT64 or MUSTER_BFLOAT16 */
 } muster_reducer_options;

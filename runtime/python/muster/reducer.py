@@ -19,7 +19,7 @@ class Reducer:
     finish(): the gradients then hold the mean (or with op "sum" the sum) over all ranks, with the same bits on each. With
     `chunks` above 0, a step has the same bits for any number of ranks: this rank computes the chunks of `own_chunks`, one
     after the other, and calls ready() once for each parameter and chunk. With `bfloat16`, gradients are sent as bfloat16
-    and added in float32. Collective; every rank gives equal sizes and options, or Error says which differ.
+    and added in float32; ranks that share a host's memory send nothing and round nothing. Collective; every rank gives equal sizes and options, or Error says which differ.
     """
 
     def __init__(self, communicator: Communicator, gradients: Sequence[Any], op: str = "average", *, chunks: int = 0, bucket_bytes: int = 0,
