@@ -137,9 +137,10 @@ class UpdateCompute {
 
   /// The last cross-entropy's sum over its rows. Waits.
   virtual double loss() { return loss_; }
-  /// loss() from now on: as it was after an earlier cross-entropy, or of a model that another compute ran.
-  /// For the host only.
-  void set_loss(double loss) { loss_ = loss; }
+  /// Copies loss() to an element of memory(). A device is not waited for.
+  virtual void save_loss(double* to) { *to = loss_; }
+  /// Copies it back: loss() from now on, as it was after an earlier cross-entropy.
+  virtual void restore_loss(const double* from) { loss_ = *from; }
   /// While it is on, a cross-entropy adds to loss().
   void accumulate_loss(bool on) { accumulates_loss_ = on; }
   bool accumulates_loss() const { return accumulates_loss_; }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/gpt.hpp"
 
-#include <algorithm>
-
 #include "models/linear.hpp"
 #include "models/rotary_table.hpp"
 #include "muster/error.hpp"
@@ -105,7 +103,7 @@ void Gpt<Real>::round_output_gradient(Real* rounded, int rows) {
   if constexpr (std::is_same_v<Real, bfloat16>)
     compute_.round(slot_->d_residual, rounded, count);
   else if (rounded != slot_->d_residual)
-    std::copy_n(slot_->d_residual, count, rounded);
+    compute_.copy(rounded, slot_->d_residual, count * sizeof(Sum));
 }
 
 template <typename Real>

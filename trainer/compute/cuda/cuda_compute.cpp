@@ -226,6 +226,10 @@ double CudaCompute::loss() {
   return loss;
 }
 
+void CudaCompute::save_loss(double* to) { gpu_.copy(to, &device_state()->loss, sizeof *to); }
+
+void CudaCompute::restore_loss(const double* from) { gpu_.copy(&device_state()->loss, from, sizeof *from); }
+
 void CudaCompute::begin_step(std::size_t chunks, std::size_t batches) {
   float* const flags = scratch(chunk_flags_, chunks);
   const std::size_t bytes = sizeof(StepState) + chunks * sizeof(float);

@@ -92,6 +92,8 @@ class CudaCompute final : public Compute<bfloat16> {
   void compute_cross_entropy(bfloat16* logits, const Token* targets, int rows, int classes,
                              float gradient_scale) override;
   double loss() override;
+  void save_loss(double* to) override;
+  void restore_loss(const double* from) override;
 
   void begin_step(std::size_t chunks, std::size_t batches) override;
   void accumulate(const float* x, float* sum, std::size_t count, bool first) override;

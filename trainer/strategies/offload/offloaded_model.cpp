@@ -48,7 +48,8 @@ void OffloadedModel::gradients(float gradient_scale, const Ready& ready) {
     ready(tensor);
   }
   copies_.clear();
-  updates_.set_loss(device_compute_.loss());
+  const double loss = device_compute_.loss();
+  updates_.restore_loss(&loss);
   device_compute_.accumulate_loss(false);
 }
 

@@ -28,7 +28,8 @@ Pipeline::Pipeline(const pipeline::Settings& settings, const Replica::Settings& 
       compute_(compute),
       links_(world, pipeline_, plan_, compute),
       squares_(table_.tensors.size() + 1, compute.memory()),
-      scalars_(compute::reduced_scalar_count, compute.memory()) {
+      scalars_(compute::reduced_scalar_count, compute.memory()),
+      kept_losses_(plan_.micro_batches.size(), compute.memory()) {
   compute.set_label_smoothing(training.label_smoothing);
   for (const models::LayerRange& layers : plan_.stages) tables_.push_back(workload.stage_table(layers));
   std::map<int, StageModel*> models;
@@ -127,9 +128,9 @@ void Pipeline::backward(const pipeline::Operation& operation, int slot, const St
 }
 
 void Pipeline::keep_loss(const pipeline::Operation& operation) {
-  const auto& [kind, number, micro_batch] = operation;
-  if (kind == pipeline::OperationKind::backward_input) kept_losses_[micro_batch] = compute_.loss();
-  if (kind == pipeline::OperationKind::backward_weight) compute_.set_loss(kept_losses_.at(micro_batch));
+  double* const kept = kept_losses_.data() + operation.micro_batch;
+  if (operation.kind == pipeline::OperationKind::backward_input) compute_.save_loss(kept);
+  if (operation.kind == pipeline::OperationKind::backward_weight) compute_.restore_loss(kept);
 }
 
 void Pipeline::begin_step(std::int64_t step, std::int64_t first_sample, double learning_rate,

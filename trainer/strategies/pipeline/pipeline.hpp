@@ -111,11 +111,11 @@ class Pipeline : public Strategy {
   pipeline::StageLinks links_;
   std::vector<std::unique_ptr<pipeline::Stage>> stages_;
   std::optional<pipeline::ScheduleRunner> runner_;
-  compute::Arena<double> squares_;  ///< of all tensors; on the host also the seconds of operations
-  compute::Arena<float> scalars_;   ///< of all stages
+  compute::Arena<double> squares_;      ///< of all tensors; on the host also the seconds of operations
+  compute::Arena<float> scalars_;       ///< of all stages
+  compute::Arena<double> kept_losses_;  ///< by micro-batch
   std::optional<compute::Arena<float>> initial_;  ///< rank 0's trained weights, until broadcast()
   std::uint64_t first_sample_ = 0, steps_ = 0;
-  std::map<int, double> kept_losses_;  ///< by micro-batch
   std::optional<StepResult> result_;
   double idle_share_ = 0;  ///< of the last step, on rank 0
 };

@@ -180,8 +180,6 @@ void check_plan(const Settings& settings, const Replica::Settings& training, con
                        plural(workload.layers(), workload.layer_name()), plural(stages, "stage"),
                        settings.virtual_stages > 1 ? " and --virtual-stages" : "", workload.layer_name()));
   }
-  if (settings.schedule == ScheduleKind::zero_bubble_h1 && training.on_device)
-    refuse("zb-h1 is for CPUs so far: give --pipeline-schedule=1f1b on GPUs");
   const int replicas = ranks / length;
   const std::string of_chunks = training.chunk > 0 ? ", each a --chunk of --batch" : "";
   for (int replica = 0; replica < replicas; ++replica) {

@@ -131,10 +131,6 @@ TEST_CASE("a plan divides ranks and samples", "[pipeline]") {
   CHECK(problem({ScheduleKind::gpipe, 4}, 6) == "--strategy=pipeline: 6 ranks are no multiple of --stages 4");
   CHECK(problem({ScheduleKind::gpipe, 0}, 5).find("4 layers for 5 stages") != std::string::npos);
   CHECK(problem({ScheduleKind::one_f_one_b, 4, 2}, 4).find("2 is fewer than 4") != std::string::npos);
-  training.on_device = true;
-  CHECK(problem({ScheduleKind::zero_bubble_h1, 2, 2}, 6).find("zb-h1 is for CPUs so far") !=
-        std::string::npos);
-  training.on_device = false;
   CHECK(problem({ScheduleKind::gpipe, 2, 5}, 6).find("--batch 10 is too small for 5 micro-batches") !=
         std::string::npos);
 }
