@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,12 +37,8 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
     read_whole(file.number(), size);
     return;
   }
-  mapping_ = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number(), 0);
-  if (mapping_ == MAP_FAILED) {
-    mapping_ = nullptr;
-    refuse_file(path_, ErrorCode::system, std::strerror(errno));
-  }
-  bytes_ = {static_cast<const std::uint8_t*>(mapping_), size};
+  mapping_.emplace(file.number(), size, path_);
+  bytes_ = mapping_->bytes();
 }
 
 void MappedFile::read_whole(int descriptor, std::size_t size) {
@@ -58,10 +53,6 @@ void MappedFile::read_whole(int descriptor, std::size_t size) {
   }
   copied_.resize(done);
   bytes_ = copied_;
-}
-
-MappedFile::~MappedFile() {
-  if (mapping_ != nullptr) ::munmap(mapping_, bytes_.size());
 }
 
 std::uint64_t MappedFile::fingerprint(std::uint64_t seed) const noexcept {

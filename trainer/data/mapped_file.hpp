@@ -3,20 +3,21 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
+
+#include "data/file_mapping.hpp"
 
 namespace muster::data {
 
 /// A regular file's bytes: mapped, or copied when the file is small (a mapping takes at least a page, and the
-/// number of mappings is limited). A file that is truncated while it is mapped ends the process with SIGBUS.
+/// number of mappings is limited). A reader calls check_mapped_files() afterwards, unless the file is known
+/// to be small.
 class MappedFile {
  public:
   /// @throws muster::Error: usage (no such file, not a regular one), system (cannot be mapped).
   explicit MappedFile(std::filesystem::path path);
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
 
   const std::filesystem::path& path() const noexcept { return path_; }
   std::span<const std::uint8_t> bytes() const noexcept { return bytes_; }
@@ -29,7 +30,7 @@ class MappedFile {
 
   std::filesystem::path path_;
   std::vector<std::uint8_t> copied_;
-  void* mapping_ = nullptr;
+  std::optional<FileMapping> mapping_;
   std::span<const std::uint8_t> bytes_;
 };
 

@@ -49,6 +49,7 @@ void TokenSequence::copy(std::uint64_t begin, std::size_t count, int vocabulary,
     count -= now;
     ++piece;
   }
+  check_mapped_files();
 }
 
 void TokenSequence::copy_piece(const Piece& piece, std::uint64_t first, std::size_t count, int vocabulary,

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
+#include <thread>
 
 #include "catch.hpp"
 #include "content.hpp"
@@ -87,6 +88,23 @@ TEST_CASE("a step uses the learning rate that the metrics report", "[run_state]"
     if (step > 1) CHECK(largest == Approx(rate).epsilon(1e-3));
     before.swap(after);
   }
+}
+
+TEST_CASE("data that become shorter during a run end it", "[run_state]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "the quick brown fox jumps over the lazy dog; ";
+  write_file(options.data, text);
+  options.steps = 50'000;
+  options.checkpoint_every = 0;
+  options.status = (folder / "status").string();
+  std::thread other = when_training(options, [&] { std::filesystem::resize_file(options.data, 0); });
+  const int code = run_exit_code(options);
+  other.join();
+  CHECK(code == 64);
+  CHECK(last_line(options.status).at("state") == "failed");
+  CHECK(last_line(options.status).at("step") < 50'000);
 }
 
 TEST_CASE("a resumed run continues the checkpoint's count of skipped updates", "[run_state]") {
