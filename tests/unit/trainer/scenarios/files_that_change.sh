@@ -38,3 +38,13 @@ for ranks in 1 3; do
   cp "$folder/whole" "$folder/text"
 done
 
+begin 1 deleted --checkpoint-every 200 --keep 2
+i=0
+until [ -e "$folder/deleted/checkpoints/step-00000400" ] || [ $i -eq 600 ]; do
+  sleep 0.1
+  i=$((i + 1))
+done
+# The run may write into it meanwhile.
+rm -rf "$folder/deleted" || rm -rf "$folder/deleted"
+ends_with 71 "cannot .*$folder/deleted"
+if grep -q 'is good' "$folder/log"; then fail "a deleted checkpoint is called good: $(cat "$folder/log")"; fi
