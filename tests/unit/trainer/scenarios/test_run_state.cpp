@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run does in each step and keeps in its state: learning rate, non-finite updates, and position.
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -88,6 +92,33 @@ TEST_CASE("a step uses the learning rate that the metrics report", "[run_state]"
     if (step > 1) CHECK(largest == Approx(rate).epsilon(1e-3));
     before.swap(after);
   }
+}
+
+TEST_CASE("the status of a run says how far it is", "[run_state]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  options.steps = 50'000;
+  options.eval_every = options.checkpoint_every = 0;
+  SECTION("with each line of progress") { options.log_every = 0; }
+  SECTION("with each checkpoint") { options.checkpoint_every = 5; }
+  const auto status = folder / "run/status.json";
+  std::int64_t seen = 0;
+  std::thread reader([&] {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (seen == 0 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (!std::filesystem::exists(status)) continue;
+      const auto line = last_line(status);
+      if (line.at("state") == "finished") return;
+      if (line.at("state") == "running") seen = line.at("step");
+    }
+    if (seen > 0) ::kill(::getpid(), SIGTERM);
+  });
+  const int code = run_exit_code(options);
+  reader.join();
+  CHECK(code == 0);
+  CHECK(seen > 0);
+  CHECK(last_line(status).at("step") >= seen);
 }
 
 TEST_CASE("data that become shorter during a run end it", "[run_state]") {
