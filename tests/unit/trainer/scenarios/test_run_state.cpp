@@ -15,8 +15,10 @@
 
 #include "catch.hpp"
 #include "content.hpp"
+#include "data/shard.hpp"
 #include "small_run.hpp"
 #include "strategies/data_parallel/replica.hpp"
+#include "trainer/data/refusal.hpp"
 #include "trainer/models/model_fixture.hpp"
 
 using namespace muster;
@@ -136,6 +138,26 @@ TEST_CASE("data that become shorter during a run end it", "[run_state]") {
   CHECK(code == 64);
   CHECK(last_line(options.status).at("state") == "failed");
   CHECK(last_line(options.status).at("step") < 50'000);
+}
+
+TEST_CASE("a token beyond the vocabulary is found before the first step", "[run_state]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  std::vector<compute::Token> tokens(20'000, 7);
+  options.data = (folder / "shard.bin").string();
+  options.steps = 1;
+  options.validation_fraction = GENERATE(0.0, 0.5);
+  data::write_shard(options.data, tokens);
+  CHECK(usage_error_text([&] { read_workload(options); }).empty());
+  for (const std::size_t at : {0, 12'345, 19'999}) {
+    CAPTURE(at);
+    auto wrong = tokens;
+    wrong[at] = 256;
+    data::write_shard(options.data, wrong);
+    CHECK(usage_error_text([&] {
+            read_workload(options);
+          }).find(options.data + ": token 256 at position " + std::to_string(at) + " ") == 0);
+  }
 }
 
 TEST_CASE("a resumed run continues the checkpoint's count of skipped updates", "[run_state]") {
