@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <sysexits.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -7,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
-#include <new>
 #include <string_view>
 
 #include "config/elastic_range.hpp"
@@ -162,12 +160,9 @@ int main(int argc, char** argv) {
     if (command == "scaling") return muster::scaling_command(argc - 1, argv + 1);
     if (command == "tokenize") return muster::tokenize_command(argc - 1, argv + 1);
     return train_command(argc, argv);
-  } catch (const std::bad_alloc&) {
-    muster::print_error("out of memory: use a smaller model, --batch or --context");
-    return EX_OSERR;
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const muster::Error*>(&error);
-    if (known == nullptr || !known->reported_elsewhere()) muster::print_error(error.what());
+    if (known == nullptr || !known->reported_elsewhere()) muster::print_error(muster::describe_error(error));
     return muster::exit_code_for(error);
   }
 }

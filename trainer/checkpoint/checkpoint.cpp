@@ -84,6 +84,10 @@ StoredState read_state(const fs::path& folder) {
       stored.state.autotune = read_text(folder, autotune_name, max_autotune_bytes);
     read_tokenizer(folder, stored);
     return stored;
+  } catch (const VersionError& reason) {
+    throw CheckpointVersionError(ErrorCode::usage,
+                                 fmt::format("a newer muster-train wrote {} ({}: {}): use the newer one",
+                                             folder.string(), state_name, reason.what()));
   } catch (const std::runtime_error& reason) {
     refuse(folder, fmt::format("{}: {}", state_name, reason.what()));
   }

@@ -7,6 +7,7 @@
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/training_state.hpp"
 #include "models/tensor_table.hpp"
+#include "muster/error.hpp"
 
 namespace muster {
 
@@ -32,11 +33,18 @@ struct CheckpointParts {
 void write_checkpoint(const std::filesystem::path& folder, const TrainingState& state,
                       const models::TensorTable& table, const TrainingTensors& tensors);
 
+/// A newer muster-train wrote the checkpoint. It can be good.
+class CheckpointVersionError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A checkpoint, opened for reading.
 class Checkpoint {
  public:
   /// Reads state.json, autotune.json, tokenizer.json and the header of the tensors' file.
-  /// @throws muster::Error: usage (damaged, or written by another program), system (cannot be read).
+  /// @throws CheckpointVersionError; muster::Error: usage (damaged, or written by another program), system
+  /// (cannot be read).
   explicit Checkpoint(const std::filesystem::path& folder);
 
   /// True when the folder has a state.json, whether it is good or not.

@@ -90,6 +90,8 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::read_newest(
     std::optional<Checkpoint> checkpoint;
     try {
       checkpoint.emplace(path);
+    } catch (const CheckpointVersionError&) {
+      throw;
     } catch (const Error& error) {
       damaged_.insert(step);
       skipped(error.what());

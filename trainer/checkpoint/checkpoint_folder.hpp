@@ -37,7 +37,8 @@ class CheckpointFolder {
   /// Reads the newest good checkpoint. Calls `skipped` with one line for each newer checkpoint that is
   /// damaged. `check_state` may throw to refuse the state of a good one before its tensors are read; that
   /// ends the search.
-  /// @throws muster::Error(ErrorCode::usage) when there are checkpoints and all are damaged.
+  /// @throws CheckpointVersionError for one that is newer than every good one;
+  /// muster::Error(ErrorCode::usage) when there are checkpoints and all are damaged.
   std::optional<Found> read_newest(const models::TensorTable& table, const TrainingTensors& tensors,
                                    const std::function<void(const TrainingState&)>& check_state,
                                    const std::function<void(const std::string&)>& skipped);

@@ -21,7 +21,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* state_format = "muster-train 2";
+constexpr int state_format = 2;
+constexpr std::string_view format_prefix = "muster-train ";
+
+std::string format_name(int format) { return fmt::format("{}{}", format_prefix, format); }
 
 std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
@@ -64,10 +67,22 @@ TrainingState get_state(const Json& json) {
   }
 }
 
+void check_format(const std::string& found) {
+  if (found == format_name(state_format)) return;
+  int format = 0;
+  const char* const end = found.data() + found.size();
+  if (found.starts_with(format_prefix) &&
+      std::from_chars(found.data() + format_prefix.size(), end, format).ec == std::errc() &&
+      found == format_name(format) && format > state_format) {
+    throw VersionError(
+        fmt::format("its format is '{}', and this one reads '{}'", found, format_name(state_format)));
+  }
+  throw std::runtime_error(fmt::format("its format is not '{}'", format_name(state_format)));
+}
+
 StoredState read_fields(Json json) {
   if (!json.is_object()) throw std::runtime_error("it is not a JSON object");
-  if (get_text(json, "format") != state_format)
-    throw std::runtime_error(fmt::format("its format is not '{}'", state_format));
+  check_format(get_text(json, "format"));
   const std::string checksum = get_text(json, "checksum");
   json.erase("checksum");
   if (checksum != compute_checksum(json)) throw std::runtime_error("its checksum does not match its content");
@@ -105,7 +120,7 @@ std::string describe_changed_settings(const TrainingState& before, const Trainin
 
 std::string write_state(const StoredState& stored) {
   Json json = stored.state;
-  json["format"] = state_format;
+  json["format"] = format_name(state_format);
   json["data_hash"] = hex(stored.state.data_hash);
   json["tensor_hash"] = hex(stored.tensor_hash);
   const std::string& tokenizer = stored.state.tokenizer;

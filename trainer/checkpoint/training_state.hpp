@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -45,6 +46,12 @@ struct StoredState {
 
 /// TrainingState::tokenizer for tokens that are the bytes of a text.
 inline constexpr const char* byte_tokenizer = "bytes";
+/// Thrown for the state of a later format than write_state() writes.
+class VersionError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// What parse_state() returns for a tokenizer in a file of its own.
 inline constexpr const char* tokenizer_file_kind = "tokenizer.json";
 /// True for the text of a tokenizer.json.
@@ -60,8 +67,8 @@ std::string describe_changed_settings(const TrainingState& before, const Trainin
 /// all.
 std::string write_state(const StoredState& stored);
 /// Parses the text of state.json. A tokenizer with a file is tokenizer_file_kind.
-/// @throws std::runtime_error with the reason when the text is not what write_state() wrote, up to
-/// formatting.
+/// @throws VersionError; std::runtime_error with the reason when the text is not what write_state() wrote, up
+/// to formatting.
 StoredState parse_state(std::string_view text);
 
 }  // namespace muster

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include "compute/token.hpp"
 #include "data/files.hpp"
@@ -35,12 +37,17 @@ TokenSequence Corpus::read_files(const std::string& where, bool skip_validation,
   const auto files = find_data_files(where);
   has_shards_ =
       std::any_of(files.begin(), files.end(), [](const auto& file) { return is_shard(file.second); });
-  TokenSequence training;
+  std::vector<std::shared_ptr<const MappedFile>> used;
   for (const auto& [real, path] : files) {
     if (has_shards_ && (!is_shard(path) || (skip_validation && is_for_validation(path)))) continue;
-    const auto file = std::make_shared<const MappedFile>(path);
-    ++file_count_;
-    hash_ = file->fingerprint(hash_);
+    used.push_back(std::make_shared<const MappedFile>(path));
+    bytes_ += used.back()->bytes().size();
+  }
+  file_count_ = used.size();
+  TokenSequence training;
+  for (const auto& file : used) {
+    const fs::path& path = file->path();
+    hash_ = file->fingerprint(hash_, is_small() ? max_checked_bytes : 0);
     if (!has_shards_) {
       training.append(file, 0, file->bytes().size(), 1);
       continue;

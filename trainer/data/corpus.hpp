@@ -25,9 +25,11 @@ class Corpus {
 
   std::uint64_t size() const noexcept { return training_.size() + held_out_size_; }
   std::size_t file_count() const noexcept { return file_count_; }
-  /// Hash of sizes and contents (MappedFile::fingerprint()) and of the position where the held-out part
-  /// begins.
+  /// Hash of sizes and contents (MappedFile::fingerprint(), whole if is_small()) and of the position where
+  /// the held-out part begins.
   std::uint64_t hash() const noexcept { return hash_; }
+  /// True when all files together have at most max_checked_bytes.
+  bool is_small() const noexcept { return bytes_ <= max_checked_bytes; }
   bool has_shards() const noexcept { return has_shards_; }
   /// The text of the tokenizer.json beside the shards, as `muster-train tokenize` writes it; empty: none.
   const std::string& tokenizer_file() const noexcept { return tokenizer_file_; }
@@ -47,7 +49,7 @@ class Corpus {
 
   TokenSequence training_, held_out_;
   std::string tokenizer_file_;
-  std::uint64_t held_out_size_ = 0, hash_ = 0;
+  std::uint64_t held_out_size_ = 0, hash_ = 0, bytes_ = 0;
   std::size_t file_count_ = 0;
   bool has_shards_ = false;
 };

@@ -3,10 +3,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -18,8 +18,7 @@ namespace muster::data {
 namespace {
 
 constexpr std::size_t copy_limit = 1 << 16;
-constexpr std::size_t full_hash_limit = std::size_t{4} << 20, hashed_blocks = 64,
-                      hashed_block = full_hash_limit / hashed_blocks;
+constexpr std::size_t hashed_blocks = 64, hashed_block = 1 << 16;
 
 [[noreturn]] void refuse_file(const std::filesystem::path& path, ErrorCode code, const std::string& why) {
   throw Error(code, fmt::format("cannot read {}: {}", path.string(), why));
@@ -38,12 +37,8 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
     read_whole(file.number(), size);
     return;
   }
-  mapping_ = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number(), 0);
-  if (mapping_ == MAP_FAILED) {
-    mapping_ = nullptr;
-    refuse_file(path_, ErrorCode::system, std::strerror(errno));
-  }
-  bytes_ = {static_cast<const std::uint8_t*>(mapping_), size};
+  mapping_.emplace(file.number(), size, path_);
+  bytes_ = mapping_->bytes();
 }
 
 void MappedFile::read_whole(int descriptor, std::size_t size) {
@@ -60,12 +55,9 @@ void MappedFile::read_whole(int descriptor, std::size_t size) {
   bytes_ = copied_;
 }
 
-MappedFile::~MappedFile() {
-  if (mapping_ != nullptr) ::munmap(mapping_, bytes_.size());
-}
-
-std::uint64_t MappedFile::fingerprint(std::uint64_t seed) const noexcept {
-  if (bytes_.size() <= full_hash_limit) return hash_bytes(bytes_.data(), bytes_.size(), seed);
+std::uint64_t MappedFile::fingerprint(std::uint64_t seed, std::uint64_t whole) const noexcept {
+  if (bytes_.size() <= std::max<std::uint64_t>(whole, hashed_blocks * hashed_block))
+    return hash_bytes(bytes_.data(), bytes_.size(), seed);
   const std::uint64_t size = bytes_.size();
   std::uint64_t hash = hash_bytes(&size, sizeof(size), seed);
   for (std::size_t i = 0; i < hashed_blocks; ++i) {

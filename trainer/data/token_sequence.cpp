@@ -49,6 +49,13 @@ void TokenSequence::copy(std::uint64_t begin, std::size_t count, int vocabulary,
     count -= now;
     ++piece;
   }
+  check_mapped_files();
+}
+
+void TokenSequence::check(int vocabulary) const {
+  std::vector<Token> block(std::size_t{1} << 16);
+  for (std::uint64_t begin = 0; begin < size(); begin += block.size())
+    copy(begin, std::min<std::uint64_t>(block.size(), size() - begin), vocabulary, block.data());
 }
 
 void TokenSequence::copy_piece(const Piece& piece, std::uint64_t first, std::size_t count, int vocabulary,

@@ -27,9 +27,11 @@ class TokenSequence {
   TokenSequence part(std::uint64_t begin, std::uint64_t end) const;
 
   /// Copies tokens [begin, begin + count), which must exist, to `to`.
-  /// @throws muster::Error(ErrorCode::usage) when a token is not below `vocabulary`; the text names file and
-  /// position.
+  /// @throws muster::Error: usage when a token is not below `vocabulary`; the text names file and position;
+  /// or as check_mapped_files().
   void copy(std::uint64_t begin, std::size_t count, int vocabulary, Token* to) const;
+  /// Reads all tokens. @throws muster::Error as copy().
+  void check(int vocabulary) const;
 
  private:
   struct Piece {

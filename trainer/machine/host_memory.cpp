@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <limits>
@@ -82,6 +83,14 @@ FreeMemory free_memory(const fs::path& root) {
     if (controllers.find(",memory,") != std::string::npos) apply_cgroup_limits(root, version1, group, least);
   }
   return least;
+}
+
+std::optional<AddressLimit> find_address_space_limit() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  const auto pages = read_number("/proc/self/statm");
+  if (!pages) return std::nullopt;
+  return AddressLimit{limit.rlim_cur, *pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))};
 }
 
 std::uint64_t peak_resident_bytes() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace muster {
@@ -17,6 +18,12 @@ struct FreeMemory {
 /// 1 or 2. Page cache counts as free. `root`: directory that contains /proc and /sys, for tests. Without any
 /// figure, the result is unlimited.
 FreeMemory free_memory(const std::filesystem::path& root = "/");
+
+struct AddressLimit {
+  std::uint64_t bytes = 0, used = 0;
+};
+/// The limit of this process's address space (RLIMIT_AS), if there is one, and what is in use.
+std::optional<AddressLimit> find_address_space_limit();
 
 /// Peak resident memory of this process (getrusage(2)'s ru_maxrss), including pages of mapped files.
 std::uint64_t peak_resident_bytes();

@@ -49,8 +49,10 @@ std::span<const std::uint8_t> PictureFiles::read(std::uint64_t picture,
   const Descriptor open(::open(where.c_str(), O_RDONLY | O_CLOEXEC));
   buffer.resize(file.bytes);
   if (!open.valid() || !pread_all(open.number(), 0, buffer.data(), buffer.size())) {
-    const char* const why = errno != 0 ? std::strerror(errno) : "it became shorter while the run went on";
-    throw Error(ErrorCode::system, printable(fmt::format("cannot read {}: {}", where.string(), why)));
+    const bool is_shorter = errno == 0;
+    const char* const why = is_shorter ? "it became shorter while the run went on" : std::strerror(errno);
+    throw Error(is_shorter ? ErrorCode::usage : ErrorCode::system,
+                printable(fmt::format("cannot read {}: {}", where.string(), why)));
   }
   return buffer;
 }

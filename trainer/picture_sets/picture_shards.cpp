@@ -114,8 +114,12 @@ std::string PictureShards::name(std::uint64_t picture) const {
   return fmt::format("{} in {}", pictures_[picture].key, shard(picture).path().string());
 }
 
-std::span<const std::uint8_t> PictureShards::read(std::uint64_t picture, std::vector<std::uint8_t>&) const {
-  return shard(picture).bytes().subspan(pictures_[picture].offset, pictures_[picture].bytes);
+std::span<const std::uint8_t> PictureShards::read(std::uint64_t picture,
+                                                  std::vector<std::uint8_t>& buffer) const {
+  const auto bytes = shard(picture).bytes().subspan(pictures_[picture].offset, pictures_[picture].bytes);
+  buffer.assign(bytes.begin(), bytes.end());
+  data::check_mapped_files();
+  return buffer;
 }
 
 std::uint64_t PictureShards::fingerprint(std::uint64_t seed) const noexcept {

@@ -19,7 +19,7 @@ class PictureSource {
   /// Where the picture comes from, for messages.
   virtual std::string name(std::uint64_t picture) const = 0;
   /// The encoded picture, in `buffer` or elsewhere; valid while both live.
-  /// @throws muster::Error(ErrorCode::system) when it cannot be read.
+  /// @throws muster::Error: usage (it became shorter), system (it cannot be read).
   virtual std::span<const std::uint8_t> read(std::uint64_t picture,
                                              std::vector<std::uint8_t>& buffer) const = 0;
   /// A hash of names, labels and sizes. `seed` chains calls.

@@ -2,11 +2,13 @@
 #include "run/check_memory.hpp"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "config/elastic_range.hpp"
+#include "machine/threads.hpp"
 #include "report/format_bytes.hpp"
 #include "run/open_gpu.hpp"
 #include "strategies/memory_estimate.hpp"
@@ -54,6 +56,30 @@ void check_offloaded_memory(const Workload& workload, const StrategySettings& se
   });
 }
 
+/// Refuses a run that a limit of its address space would end later. Own allocations would fail with a line,
+/// but OpenMP and oneDNN's generator of kernels end the process without one.
+void check_address_space(const Options& options, const Workload& workload, const StrategySettings& settings,
+                         const Job& job, int ranks, CollectiveErrors& errors) {
+  constexpr std::uint64_t for_libraries = 64 << 20, stack = 8 << 20, arena = 64 << 20;
+  errors.run_on_all([&] {
+    const auto space = find_address_space_limit();
+    if (!space) return;
+    const auto threads =
+        static_cast<std::uint64_t>(choose_threads(options.threads, job.roster(), job.rank()));
+    std::uint64_t needed = for_libraries + threads * stack;
+    const int rank = std::min(job.rank(), ranks - 1);  // a spare takes the place of any
+    for (const auto& segment : estimate_memory(workload, settings, rank, ranks)) needed += segment.bytes;
+    if (space->used + needed > space->bytes) {
+      throw Error(ErrorCode::system,
+                  fmt::format("the address space of a process is limited to {} (ulimit -v), {} of it are in "
+                              "use, and {} more are needed: raise the limit",
+                              format_bytes(space->bytes), format_bytes(space->used), format_bytes(needed)));
+    }
+    // malloc() would take address space for each thread that it does not need.
+    if (space->used + needed + threads * arena > space->bytes) ::mallopt(M_ARENA_MAX, 1);
+  });
+}
+
 /// Advice for when not even one sample per rank fits.
 std::string describe_remedy(const Options& options) {
   std::string out = "use a smaller model";
@@ -69,7 +95,10 @@ FreeMemory check_memory(const Options& options, const Workload& workload, const 
                         const Job& job, int active_ranks, const compute::cuda::OpenedGpu& gpu,
                         CollectiveErrors& errors) {
   const bool on_gpu = computes_on_gpus(job);
-  if (on_gpu) check_offloaded_memory(workload, settings, job, errors);
+  if (on_gpu)
+    check_offloaded_memory(workload, settings, job, errors);
+  else
+    check_address_space(options, workload, settings, job, active_ranks, errors);
   // A rank that only serves others has nothing but memory of its host, which is checked.
   std::vector<int> host_ranks =
       on_gpu ? std::vector<int>{job.rank()} : ranks_on_host(job.roster(), job.rank());

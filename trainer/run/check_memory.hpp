@@ -9,11 +9,10 @@
 
 namespace muster {
 
-/// Checks on every rank that the run fits into its host's memory, or into `gpu` when it was opened.
-/// `active_ranks`: the number of
-/// ranks that train. Collective.
+/// Checks on every rank that the run fits into its host's memory, or into `gpu` when it was opened, and into
+/// what a limit leaves of its address space. `active_ranks`: the number of ranks that train. Collective.
 /// @returns the memory that is free before the run allocates.
-/// @throws CollectiveAbort after an error with the largest batch that fits.
+/// @throws CollectiveAbort after an error, with the largest batch that fits into the memory.
 FreeMemory check_memory(const Options& options, const Workload& workload, const StrategySettings& settings,
                         const Job& job, int active_ranks, const compute::cuda::OpenedGpu& gpu,
                         CollectiveErrors& errors);

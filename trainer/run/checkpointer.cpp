@@ -231,8 +231,13 @@ void Checkpointer::finish(Progress& progress, bool wait) {
   }
 }
 
+fs::path Checkpointer::good() const {
+  return !good_.empty() && Checkpoint::is_checkpoint(good_) ? good_ : fs::path();
+}
+
 std::string Checkpointer::describe_good() const {
-  return good_.empty() ? "nothing was saved before" : fmt::format("{} is good", good_.string());
+  if (good_.empty()) return "nothing was saved before";
+  return fmt::format("{} {}", good_.string(), good().empty() ? "was deleted" : "is good");
 }
 
 Error Checkpointer::with_good_checkpoint(const Error& error) const {

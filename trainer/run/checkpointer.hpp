@@ -42,8 +42,8 @@ class Checkpointer {
   // Rank 0 only:
   /// Reports the last checkpoint once it is written. With `wait`, waits for it.
   void finish(Progress& progress, bool wait);
-  /// The newest checkpoint without skipped updates; empty: none.
-  const std::filesystem::path& good() const noexcept { return good_; }
+  /// The newest checkpoint without skipped updates; empty: none, or it was deleted.
+  std::filesystem::path good() const;
   std::string describe_good() const;
 
  private:

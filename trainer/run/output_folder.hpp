@@ -31,6 +31,10 @@ class OutputFolder {
     muster::write_status(status_path_, status);
     has_begun_ = true;
   }
+  /// Writes the status of a run that goes on, unless other ranks have ended it while this one was stopped.
+  void update_status(const RunStatus& status) {
+    if (!is_ended_after(status.step)) write_status(status);
+  }
   /// Writes that `error` ended the run, unless other ranks have ended it. Without open() it writes only to
   /// --status, because status.json may belong to another run.
   void write_failure(const std::exception& error, RunStatus status) noexcept;

@@ -121,7 +121,7 @@ void Trainer::synchronize() {
 
 void Trainer::save(Progress& progress) {
   checkpointer_->save(progress, [&] {
-    recorder_->flush();
+    flush();
     return recorder_->report_writer(summary(progress, "running"));
   });
 }
@@ -369,7 +369,12 @@ void Trainer::record(Progress& progress, const StepResult& result, double learni
   record.seconds = progress.step(step, result.loss, tokens, result.exposed, result.done);
   record.mfu = progress.throughput().mfu(record.tokens_per_second());
   recorder_->step(record);
-  if (progress.due()) keep_error([&] { recorder_->flush(); });
+  if (progress.due()) keep_error([&] { flush(); });
+}
+
+void Trainer::flush() {
+  recorder_->flush();
+  output_.update_status(status(RunStatus::State::running));
 }
 
 void Trainer::report_skipped_update(Progress& progress, const StepResult& result) {

@@ -99,6 +99,8 @@ class Trainer {
 
   // Rank 0 only:
   void record(Progress& progress, const StepResult& result, double learning_rate);
+  /// Writes what was recorded, and the status.
+  void flush();
   /// Keeps an error of `write` in output_error_, and does nothing after one.
   void keep_error(const std::function<void()>& write);
   Summary summary(const Progress& progress, const std::string& ended) const {

@@ -63,6 +63,7 @@ void tokenize_text(const BpeTokenizer& tokenizer, const data::MappedFile& file,
         error = std::current_exception();
       }
     }
+    data::check_mapped_files();
     if (error) std::rethrow_exception(error);
     for (std::size_t i = 0; i < count; ++i) part(tokens[i]);
   }

@@ -2,19 +2,43 @@
 #include "training/collective_errors.hpp"
 
 #include <fmt/format.h>
+#include <sysexits.h>
 
 #include <cstdio>
 #include <new>
 #include <span>
+#include <system_error>
 
 #include "text/printable.hpp"
 
 namespace muster {
+namespace {
+
+/// True when there is no memory, or no thread can be started.
+bool is_exhausted(const std::exception& error) noexcept {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  const auto* const system = dynamic_cast<const std::system_error*>(&error);
+  return system != nullptr && system->code() == std::errc::resource_unavailable_try_again;
+}
+
+}  // namespace
 
 int exit_code_for(const std::exception& error) noexcept {
   if (const auto* ended = dynamic_cast<const CollectiveAbort*>(&error)) return ended->exit_code();
   if (const auto* code = dynamic_cast<const Error*>(&error)) return code->exit_code();
-  return 1;
+  return is_exhausted(error) ? EX_OSERR : 1;
+}
+
+std::string describe_error(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return "out of memory: use a smaller model, --batch or --context";
+  if (is_exhausted(error)) {
+    return fmt::format(
+        "cannot start a thread: {}: raise the limit of processes (ulimit -u) or of the address "
+        "space (ulimit -v)",
+        error.what());
+  }
+  return error.what();
 }
 
 void print_error(const std::string& text) {
@@ -27,12 +51,9 @@ void CollectiveErrors::run_on_all(const std::function<void()>& action) {
   int code = 0;
   try {
     action();
-  } catch (const std::bad_alloc&) {
-    code = 71;  // EX_OSERR
-    failure = "out of memory: use a smaller model, --batch or --context";
   } catch (const std::exception& error) {
     code = exit_code_for(error);
-    failure = error.what();
+    failure = describe_error(error);
   }
   const auto codes = gather(static_cast<std::uint64_t>(code));
   for (std::size_t rank = 0; rank < codes.size(); ++rank) {

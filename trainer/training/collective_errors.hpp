@@ -32,6 +32,8 @@ class TrainingError : public std::runtime_error {
 
 /// The process exit code for this exception.
 int exit_code_for(const std::exception& error) noexcept;
+/// The line about this exception, for print_error().
+std::string describe_error(const std::exception& error);
 /// Prints the error line to stderr, after flushing stdout.
 void print_error(const std::string& text);
 

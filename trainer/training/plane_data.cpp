@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "training/plane_data.hpp"
 
+#include "data/file_mapping.hpp"
 #include "training/sample_images.hpp"
 
 namespace muster {
@@ -19,6 +20,7 @@ class PlaneLoader final : public ImageLoader<Real> {
       samples_.load(*images_.training, image,
                     settings_.augment ? draw_crop(settings_.seed, first + i) : Crop{}, pixels);
     }
+    data::check_mapped_files();
   }
   std::uint64_t load_held_out(std::uint64_t first, std::uint64_t count, Real* pixels,
                               compute::Token* labels) override {
@@ -26,6 +28,7 @@ class PlaneLoader final : public ImageLoader<Real> {
       labels[i] = images_.held_out->label(first + i);
       samples_.load(*images_.held_out, first + i, {}, pixels);
     }
+    data::check_mapped_files();
     return count;
   }
 

@@ -182,7 +182,11 @@ TokenWorkload::TokenWorkload(const models::GptConfig& config, data::Corpus corpu
     : config_(config),
       corpus_(std::move(corpus)),
       windows_(corpus_.training().size(), config.context, seed),
-      recompute_(recompute) {}
+      recompute_(recompute) {
+  if (!corpus_.is_small()) return;
+  corpus_.training().check(config_.vocabulary);
+  corpus_.held_out_with_lead().check(config_.vocabulary);
+}
 
 std::string TokenWorkload::model_line() const {
   if (config_.llama) {

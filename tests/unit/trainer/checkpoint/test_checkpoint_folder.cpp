@@ -6,6 +6,7 @@
 #include "content.hpp"
 #include "muster/error.hpp"
 #include "temporary_folder.hpp"
+#include "trainer/data/refusal.hpp"
 
 using namespace muster;
 
@@ -99,6 +100,31 @@ TEST_CASE("a checkpoint with one changed bit is reported, and the one before is 
   REQUIRE(kept.skipped.size() == 1);
   CHECK(kept.skipped[0].find(folder.checkpoint_path(20).string()) != std::string::npos);
   CHECK(kept.skipped[0].find("hash") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint of a newer format is not skipped, and none is called damaged",
+          "[checkpoint_folder]") {
+  KeptCheckpoints kept;
+  auto folder = kept.open(3);
+  for (const std::int64_t step : {10, 20, 30}) kept.save(folder, step);
+  const auto newer = folder.checkpoint_path(20), damaged = folder.checkpoint_path(30);
+  write_file(damaged / "state.json", "{}");
+  std::string state = content(newer / "state.json");
+  const std::size_t at = state.find("muster-train 2");
+  REQUIRE(at != std::string::npos);
+  for (const char* format : {"muster-train 3", "muster-train 12"}) {
+    write_file(newer / "state.json", std::string(state).replace(at, 14, format));
+    const std::string text = usage_error_text([&] { kept.newest(folder); });
+    CAPTURE(text);
+    CHECK(text.find("a newer muster-train wrote " + newer.string() + " ") == 0);
+    CHECK(text.find(std::string("'") + format + "'") != std::string::npos);
+    CHECK(text.find("damaged") == std::string::npos);
+    CHECK(kept.skipped.size() == 1);
+  }
+  for (const char* format : {"muster-train 1", "muster-train 03", "muster-train 3x", "muster-train -3"}) {
+    write_file(newer / "state.json", std::string(state).replace(at, 14, format));
+    CHECK(kept.newest(folder) == 10);
+  }
 }
 
 TEST_CASE("partly written checkpoints and other files are ignored", "[checkpoint_folder]") {

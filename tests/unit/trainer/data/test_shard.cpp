@@ -216,13 +216,36 @@ TEST_CASE("large files are mapped and fingerprinted by blocks", "[shard]") {
   // Sparse files.
   write_file(folder / "large", "");
   fs::resize_file(folder / "large", std::uintmax_t{8} << 20);
-  const data::MappedFile large(folder / "large");
+  const auto fingerprint = [&](std::uint64_t whole) {
+    return data::MappedFile(folder / "large").fingerprint(0, whole);
+  };
+  const std::uint64_t shorter = fingerprint(0);
   fs::resize_file(folder / "large", (std::uintmax_t{8} << 20) + 1);
-  CHECK(data::MappedFile(folder / "large").fingerprint(0) != large.fingerprint(0));
-  // The first block is at the beginning and the last one at the end.
-  for (const std::streamoff at : {1000, (8 << 20) - 1000}) {
-    const std::uint64_t before = data::MappedFile(folder / "large").fingerprint(0);
+  CHECK(fingerprint(0) != shorter);
+  // The first block is at the beginning and the last one at the end. Between blocks only the whole file shows
+  // a change.
+  for (const std::streamoff at : {1000, (8 << 20) - 1000, 100'000}) {
+    const std::uint64_t blocks = fingerprint(0), all = fingerprint(data::max_checked_bytes);
     std::fstream(folder / "large", std::ios::in | std::ios::out | std::ios::binary).seekp(at) << 'x';
-    CHECK(data::MappedFile(folder / "large").fingerprint(0) != before);
+    CHECK((fingerprint(0) != blocks) == (at != 100'000));
+    CHECK(fingerprint(data::max_checked_bytes) != all);
   }
+}
+
+TEST_CASE("each byte of a corpus of up to a gibibyte is compared, and not of a larger one", "[shard]") {
+  const TemporaryFolder folder;
+  const auto text = folder / "text", large = folder / "text2";
+  const auto differs = [&] {
+    const std::uint64_t before = Corpus::read(folder.path(), 0).hash();
+    std::fstream(text, std::ios::in | std::ios::out | std::ios::binary).seekp(100'000) << 'x';
+    const std::uint64_t after = Corpus::read(folder.path(), 0).hash();
+    std::fstream(text, std::ios::in | std::ios::out | std::ios::binary).seekp(100'000) << '\0';
+    return before != after;
+  };
+  write_file(text, "");
+  fs::resize_file(text, std::uintmax_t{8} << 20);
+  CHECK(differs());
+  write_file(large, "");
+  fs::resize_file(large, data::max_checked_bytes);
+  CHECK_FALSE(differs());
 }

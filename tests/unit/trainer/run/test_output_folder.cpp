@@ -45,10 +45,13 @@ TEST_CASE("a rank that comes late to the end of its run leaves the status of the
   lost.write_failure(Error(ErrorCode::lost_rank, "ranks 1 to 3 are silent"),
                      {{}, 3, 9, {}});  // it is cut off
   next.take_over(3);                   // the lost rank still has the lock
+  lost.update_status({RunStatus::State::running, 4, 9, {}});
+  CHECK(content(folder / "run/status.json").find("{\"state\":\"running\",\"step\":4,") == 0);
   next.write_status({RunStatus::State::finished, 9, 9, {}});
   const auto finished = content(folder / "run/status.json");
   CHECK_THROWS_WITH(lost.take_over(3),
                     Catch::Matchers::ContainsSubstring("went on without this one and ended the run"));
+  lost.update_status({RunStatus::State::running, 3, 9, {}});
   lost.write_failure(Error(ErrorCode::lost_rank, "rank 1 was lost"), {{}, 3, 9, {}});
   CHECK(content(folder / "run/status.json") == finished);
   next.take_over(9);  // a rank is lost after the results were written

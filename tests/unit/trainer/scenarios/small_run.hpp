@@ -6,9 +6,11 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "checkpoint/checkpoint_folder.hpp"
 #include "content.hpp"
@@ -63,17 +65,21 @@ inline nlohmann::json last_line(const std::filesystem::path& path) {
   return nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1));
 }
 
-/// Sends this process the signal when the file options.status has the state "running", or after a minute.
-inline std::thread signal_during_training(const Options& options, int signal) {
-  return std::thread([status = options.status, signal] {
+/// Does this when the file options.status has the state "running", or after a minute.
+inline std::thread when_training(const Options& options, std::function<void()> action) {
+  return std::thread([status = options.status, action = std::move(action)] {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     const auto trains = [&] {
       return std::filesystem::exists(status) && last_line(status).at("state") == "running";
     };
     while (!trains() && std::chrono::steady_clock::now() < deadline)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    ::kill(::getpid(), signal);
+    action();
   });
+}
+
+inline std::thread signal_during_training(const Options& options, int signal) {
+  return when_training(options, [signal] { ::kill(::getpid(), signal); });
 }
 
 /// The exit code of the run, whether train() returns it or throws.

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run does in each step and keeps in its state: learning rate, non-finite updates, and position.
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
+#include <thread>
 
 #include "catch.hpp"
 #include "content.hpp"
+#include "data/shard.hpp"
 #include "small_run.hpp"
 #include "strategies/data_parallel/replica.hpp"
+#include "trainer/data/refusal.hpp"
 #include "trainer/models/model_fixture.hpp"
 
 using namespace muster;
@@ -86,6 +93,70 @@ TEST_CASE("a step uses the learning rate that the metrics report", "[run_state]"
     }
     if (step > 1) CHECK(largest == Approx(rate).epsilon(1e-3));
     before.swap(after);
+  }
+}
+
+TEST_CASE("the status of a run says how far it is", "[run_state]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  options.steps = 50'000;
+  options.eval_every = options.checkpoint_every = 0;
+  SECTION("with each line of progress") { options.log_every = 0; }
+  SECTION("with each checkpoint") { options.checkpoint_every = 5; }
+  const auto status = folder / "run/status.json";
+  std::int64_t seen = 0;
+  std::thread reader([&] {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (seen == 0 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (!std::filesystem::exists(status)) continue;
+      const auto line = last_line(status);
+      if (line.at("state") == "finished") return;
+      if (line.at("state") == "running") seen = line.at("step");
+    }
+    if (seen > 0) ::kill(::getpid(), SIGTERM);
+  });
+  const int code = run_exit_code(options);
+  reader.join();
+  CHECK(code == 0);
+  CHECK(seen > 0);
+  CHECK(last_line(status).at("step") >= seen);
+}
+
+TEST_CASE("data that become shorter during a run end it", "[run_state]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "the quick brown fox jumps over the lazy dog; ";
+  write_file(options.data, text);
+  options.steps = 50'000;
+  options.checkpoint_every = 0;
+  options.status = (folder / "status").string();
+  std::thread other = when_training(options, [&] { std::filesystem::resize_file(options.data, 0); });
+  const int code = run_exit_code(options);
+  other.join();
+  CHECK(code == 64);
+  CHECK(last_line(options.status).at("state") == "failed");
+  CHECK(last_line(options.status).at("step") < 50'000);
+}
+
+TEST_CASE("a token beyond the vocabulary is found before the first step", "[run_state]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  std::vector<compute::Token> tokens(20'000, 7);
+  options.data = (folder / "shard.bin").string();
+  options.steps = 1;
+  options.validation_fraction = GENERATE(0.0, 0.5);
+  data::write_shard(options.data, tokens);
+  CHECK(usage_error_text([&] { read_workload(options); }).empty());
+  for (const std::size_t at : {0, 12'345, 19'999}) {
+    CAPTURE(at);
+    auto wrong = tokens;
+    wrong[at] = 256;
+    data::write_shard(options.data, wrong);
+    CHECK(usage_error_text([&] {
+            read_workload(options);
+          }).find(options.data + ": token 256 at position " + std::to_string(at) + " ") == 0);
   }
 }
 

@@ -162,8 +162,7 @@ done
 [ "$(cat "$folder/code")" -eq 0 ] || fail "a run whose output nobody reads ended with $(cat "$folder/code")"
 grep -q '"state":"finished"' "$folder/unread/status.json" || fail "a run whose output nobody reads did not finish"
 
-# One rank finds a token beyond the vocabulary during the run: one line with file and position, and all ranks
-# end alike.
+# A token beyond the vocabulary: one line with file and position, and all ranks end alike.
 "$train" make-data language --format shards --output "$folder/language" --tokens 3000 --order 2 > "$folder/log"
 code=0
 run 3 --vocabulary 9 --data "$folder/language" --output "$folder/tokens" > "$folder/log" 2>&1 || code=$?
