@@ -273,7 +273,9 @@ void Trainer::change_members(Progress& progress, std::optional<Error> loss) {
 
 bool Trainer::has_join_requests() {
   if (!is_rank0() || elastic_range(options_).least == 0) return false;
-  if (!join_folder_) join_folder_.emplace(options_.output, fingerprint(options_, *parts_.workload));
+  if (!join_folder_)
+    join_folder_.emplace(options_.output, fingerprint(options_, *parts_.workload),
+                         joining_memory(options_, job_, ranks_, *parts_.workload));
   return join_folder_->has_requests();
 }
 
