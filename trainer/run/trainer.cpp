@@ -247,7 +247,7 @@ void Trainer::end_own_steps(Progress& progress) {
 
 void Trainer::change_members(Progress& progress, std::optional<Error> loss) {
   const auto noticed = std::chrono::steady_clock::now();
-  const MembershipChange change(job_.roster(), ranks_.size());
+  MembershipChange change(job_.roster(), ranks_.size());
   std::optional<StateCopy> copy;
   std::optional<bool> kept;
   while (!kept) {
@@ -255,6 +255,7 @@ void Trainer::change_members(Progress& progress, std::optional<Error> loss) {
     if (loss) job_.shrink();
     try {
       if (!loss && !grow_job(job_, ranks_, join_folder_ ? &*join_folder_ : nullptr, progress)) return;
+      if (!loss) change.grow(job_.roster());
       if (!copy) copy = take_state(progress, loss.has_value());
       use_members();
       if (!loss) job_.host_world().split(0);  // as join_run() does
@@ -284,7 +285,12 @@ bool Trainer::has_join_requests() {
 
 void Trainer::join_run() {
   CollectiveErrors errors(job_.host_world().split(1));
-  parts_ = prepare_joining_rank(options_, job_, ranks_, errors);
+  try {
+    parts_ = prepare_joining_rank(options_, job_, ranks_, errors);
+  } catch (const CollectiveAbort&) {
+    // The ranks of the run have not agreed to end: this one is lost to them, and must not leave in order.
+    throw Error(ErrorCode::usage, "--join: this process cannot train", true);
+  }
   StateCopy none;
   rebuild(none);
   share_history(job_.host_world(), parts_.facts, lost_hosts_);
@@ -299,7 +305,7 @@ void Trainer::note_change(const MembershipChange& change, Summary& facts,
   note(facts.lost_ranks, texts.lost);
   note(facts.joined_ranks, texts.replacing);
   note(facts.joined_ranks, texts.added);
-  for (const Hello& rank : change.lost(job_.roster())) lost_hosts.push_back(rank.host);
+  for (const Hello& rank : change.lost_members(job_.roster())) lost_hosts.push_back(rank.host);
 }
 
 void Trainer::share_past(const MembershipChange& change) {

@@ -44,6 +44,7 @@ SPARE_KINDS = ["spare", "spare-rank-0", "spare-lost", "spare-sharded", "local-sg
 LOCAL_SGD = ["--strategy=local-sgd", "--sync-every=5", "--optimizer=sgd", "--momentum=0"]
 SHARDED_KINDS = ["sharded", "sharded-rank-0", "sharded-two", "sharded-with-copy", "spare-sharded"]
 RETURN_KINDS = ["returns", "returns-sharded", "returns-spare", "returns-rank-0", "returns-not"]
+GPU_KINDS = ["refused-by-gpu"]
 KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", *SHARDED_KINDS[:-1], "too-few", *SPARE_KINDS, "at-end", "stopped", *RETURN_KINDS]
 JOINED = re.compile(r"^(rank .*) joined, after step \d+; (\d+) ranks go on, [0-9.]+ s later$", re.MULTILINE)
 LOST = re.compile(r"warning: rank (\d+) .*: lost (.*), after step (\d+); (\d+) ranks? goe?s? on, ([0-9.]+) s after")
@@ -190,6 +191,9 @@ def run_once(arguments, kind, folder, chance, expected):
     if kind in SPARE_KINDS:
         options.append(f"--elastic=2:{arguments.ranks - 1}")
     every = {"checkpoint": 2, "local-sgd": 10}.get(kind, 7)
+    if kind in GPU_KINDS:
+        join_without_memory(arguments, folder)
+        return [], None
     if kind in RETURN_KINDS:
         join_again(arguments, kind, folder)
         return [], None
@@ -318,6 +322,26 @@ def join_and_lead(arguments, folder):
         run.fail("the last checkpoint has other bytes than that of a run that lost no rank")
 
 
+def join_without_memory(arguments, folder):
+    """The GPU of a process that joins has no memory (of the fake GPU). If the run ends before that, a longer one follows."""
+    steps = 15 * arguments.steps
+    while True:
+        longer = argparse.Namespace(**{**vars(arguments), "steps": steps})
+        run = Run(longer, folder.with_name(f"{folder.name}-of-{steps}"), ["--eval-every=0", "--checkpoint-every=0"])
+        run.await_condition("the first steps", lambda: run.last_step() >= 2)
+        refused = subprocess.run([*run.command, "--join"], env=run.environment | {"FAKE_CUDA_FREE_MIB": "1"}, capture_output=True, text=True, timeout=DEADLINE)
+        run.wait_for_all([])
+        shutil.rmtree(run.folder)
+        if "no run is under way" not in refused.stderr:
+            break
+        steps *= 3
+    run.wait([])
+    if refused.returncode != 64 or not re.fullmatch(r"muster-train: --batch .* free on its GPU: .*\n", refused.stderr):
+        run.fail(f"a process without memory on its GPU ended with {refused.returncode}: {refused.stderr}")
+    if count_ranks(LOST.findall(run.output())) != 1:
+        run.fail("the ranks did not go on without it in one line")
+
+
 def count_ranks(texts):
     return len(re.findall(r"rank \d+ \(host", str(texts)))
 
@@ -345,7 +369,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
-    parser.add_argument("--kind", choices=KINDS, action="append", help="may be repeated; without it all, one after the other")
+    parser.add_argument("--kind", choices=KINDS + GPU_KINDS, action="append", help="may be repeated; without it all, one after the other")
     parser.add_argument("--device", choices=OPTIONS_ON, default="cpu")
     parser.add_argument("--output")
     arguments = parser.parse_args()
