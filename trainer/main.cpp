@@ -91,8 +91,18 @@ muster::Job join_job(const muster::Options& options, muster::Device device) {
   muster::Options reading = options;
   reading.data_threads = 1;
   const auto workload = muster::read_workload(reading);
-  return muster::Job::join(join,
-                           muster::request_invitation(options, muster::fingerprint(options, *workload)));
+  const muster::RunFingerprint own = muster::fingerprint(options, *workload);
+  while (true) {
+    const std::string invitation = muster::request_invitation(options, own);
+    try {
+      return muster::Job::join(join, invitation);
+    } catch (const muster::Error& error) {
+      // The link broke meanwhile, or a rank was lost: the run goes on without this process.
+      if (error.code() != muster::ErrorCode::deadline && error.code() != muster::ErrorCode::lost_rank) throw;
+      std::printf("warning: --join: %s: asks again\n", error.what());
+      std::fflush(stdout);
+    }
+  }
 }
 
 int run(const muster::Options& options) {

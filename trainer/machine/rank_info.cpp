@@ -33,6 +33,10 @@ std::string processor_name() {
   return "";
 }
 
+std::string to_text(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 }  // namespace
 
 RankInfo read_rank_info(const Hello& hello) {
@@ -52,11 +56,14 @@ RankInfo read_rank_info(const Hello& hello) {
   return f;
 }
 
+std::vector<RankInfo> share_rank_info(Communicator& world, const std::vector<RankInfo>& infos) {
+  const auto texts = gather_texts(world, world.rank() == 0 ? to_text(infos) : "");
+  return nlohmann::json::parse(texts.front()).get<std::vector<RankInfo>>();
+}
+
 std::vector<RankInfo> gather_rank_info(Communicator& world, const RankInfo& mine) {
-  const std::string text =
-      nlohmann::json(mine).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::vector<RankInfo> infos;
-  for (const std::string& info : gather_texts(world, text))
+  for (const std::string& info : gather_texts(world, to_text(mine)))
     infos.push_back(nlohmann::json::parse(info).get<RankInfo>());
   return infos;
 }

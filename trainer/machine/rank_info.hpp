@@ -33,4 +33,7 @@ RankInfo read_rank_info(const Hello& hello);
 /// Returns the information of all ranks, indexed by rank, on every rank. Collective over `world`.
 std::vector<RankInfo> gather_rank_info(Communicator& world, const RankInfo& mine);
 
+/// Gives every rank the information that rank 0 has. Collective over `world`.
+std::vector<RankInfo> share_rank_info(Communicator& world, const std::vector<RankInfo>& infos);
+
 }  // namespace muster

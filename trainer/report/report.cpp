@@ -126,7 +126,7 @@ std::string machine(const Summary& s) {
                                         1e3 * s.communication_seconds, percent(s.exposed_share)));
   }
   for (const std::string& lost : s.lost_ranks) out += row("went on without", lost);
-  for (const std::string& joined : s.joined_ranks) out += row("joined by spares", joined);
+  for (const std::string& joined : s.joined_ranks) out += row("joined", joined);
   if (!s.checkpoint.empty()) out += row("checkpoint", s.checkpoint);
   return out + "</table>\n";
 }

@@ -52,7 +52,7 @@ struct Summary {
 
   int world_size = 1, hosts = 1;          ///< at the start
   std::vector<std::string> lost_ranks;    ///< without which the run went on, and after which step
-  std::vector<std::string> joined_ranks;  ///< spares that took the places of lost ranks, and after which step
+  std::vector<std::string> joined_ranks;  ///< spares and processes that joined, and after which step
   std::string backend, checkpoint;        ///< checkpoint: newest good one; empty: none
   std::vector<RankInfo> ranks;
   std::string step_picture;  ///< an <svg> element of the ranks' last step; maybe empty

@@ -27,13 +27,16 @@ std::vector<int> ranks_on_host(const std::vector<Hello>& roster, int rank) {
   return host_ranks;
 }
 
-/// Takes what StateCopy needs on `ranks` ranks of a host from the free memory.
-void reserve_state_copies(const Workload& workload, const StrategySettings& settings, std::size_t ranks,
-                          FreeMemory& free) {
+/// What StateCopy needs on `ranks` ranks of a host.
+std::uint64_t state_copy_bytes(const Workload& workload, const StrategySettings& settings,
+                               std::size_t ranks) {
   const bool outer_momentum = settings.local_sgd && settings.local_sgd->outer.nesterov;
   const std::size_t arenas =
       1 + Optimizer<float>::moment_count(settings.replica.optimizer.kind) + (outer_momentum ? 1 : 0);
-  const std::uint64_t copies = ranks * arenas * workload.table().arena_size * sizeof(float);
+  return ranks * arenas * workload.table().arena_size * sizeof(float);
+}
+
+void reserve_state_copies(std::uint64_t copies, FreeMemory& free) {
   free.bytes -= std::min(copies, free.bytes);
   free.where += fmt::format(" beside {} for the copies of --elastic", format_bytes(copies));
 }
@@ -109,7 +112,7 @@ FreeMemory check_memory(const Options& options, const Workload& workload, const 
     host_ranks.resize(std::min(host_ranks.size(), static_cast<std::size_t>(active_ranks)));
     ranks = std::max(least, static_cast<int>(host_ranks.size()));
     std::iota(host_ranks.begin(), host_ranks.end(), 0);
-    if (!on_gpu) reserve_state_copies(workload, settings, host_ranks.size(), free);
+    if (!on_gpu) reserve_state_copies(state_copy_bytes(workload, settings, host_ranks.size()), free);
   }
   const int mine = largest_batch(workload, settings, host_ranks, ranks, free.bytes);
   const auto all = errors.gather(static_cast<std::uint64_t>(mine));
@@ -131,6 +134,16 @@ FreeMemory check_memory(const Options& options, const Workload& workload, const 
                     micro_batch > 0 ? fmt::format(", or this one with --micro-batch {}", micro_batch) : ""));
   });
   return free;
+}
+
+std::uint64_t estimate_joining_memory(const Options& options, const Workload& workload,
+                                      const StrategySettings& settings, const Job& job, int processes) {
+  if (computes_on_gpus(job)) return 0;
+  const auto [least, most] = elastic_range(options);
+  std::vector<int> ranks(static_cast<std::size_t>(std::min(processes, std::min(most, options.batch))));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return estimate_host_memory(workload, settings, ranks, std::max(least, static_cast<int>(ranks.size()))) +
+         state_copy_bytes(workload, settings, ranks.size());
 }
 
 }  // namespace muster

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "compute/cuda/open_device.hpp"
 #include "config/options.hpp"
 #include "machine/host_memory.hpp"
@@ -16,5 +18,10 @@ namespace muster {
 FreeMemory check_memory(const Options& options, const Workload& workload, const StrategySettings& settings,
                         const Job& job, int active_ranks, const compute::cuda::OpenedGpu& gpu,
                         CollectiveErrors& errors);
+
+/// Bytes that so many processes of one host, which join an elastic run, need there together at most; 0 when
+/// they compute on GPUs.
+std::uint64_t estimate_joining_memory(const Options& options, const Workload& workload,
+                                      const StrategySettings& settings, const Job& job, int processes);
 
 }  // namespace muster

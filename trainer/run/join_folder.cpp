@@ -11,8 +11,11 @@
 
 #include "file/atomic_file.hpp"
 #include "file/regular_file.hpp"
+#include "machine/host_memory.hpp"
 #include "muster/error.hpp"
+#include "report/format_bytes.hpp"
 #include "report/run_status.hpp"
+#include "text/plural.hpp"
 #include "text/printable.hpp"
 
 namespace muster {
@@ -50,12 +53,22 @@ std::string name_of_this_process() {
   return fmt::format("{}.{}", host, ::getpid());
 }
 
-std::string encode(const RunFingerprint& run) { return fmt::format("{} {}\n", run.settings, run.data); }
-
-RunFingerprint decode(const std::string& text) {
+struct Request {
   RunFingerprint run;
-  std::istringstream(text) >> run.settings >> run.data;
-  return run;
+  FreeMemory free;  ///< of the process's host
+};
+
+std::string encode(const Request& request) {
+  return fmt::format("{} {} {} {}\n", request.run.settings, request.run.data, request.free.bytes,
+                     request.free.where);
+}
+
+Request decode(const std::string& text) {
+  Request request;
+  std::istringstream in(text);
+  in >> request.run.settings >> request.run.data >> request.free.bytes >> std::ws;
+  std::getline(in, request.free.where);
+  return request;
 }
 
 std::string describe_difference(const RunFingerprint& run, const RunFingerprint& other) {
@@ -66,8 +79,8 @@ std::string describe_difference(const RunFingerprint& run, const RunFingerprint&
 
 }  // namespace
 
-JoinFolder::JoinFolder(const std::filesystem::path& output, const RunFingerprint& run)
-    : path_(output / "join"), run_(run) {}
+JoinFolder::JoinFolder(const std::filesystem::path& output, const RunFingerprint& run, MemoryEstimate needed)
+    : path_(output / "join"), run_(run), needed_(std::move(needed)) {}
 
 bool JoinFolder::has_requests() {
   if (const auto now = steady_clock::now(); waiting_.empty() && now >= next_look_) {
@@ -80,6 +93,7 @@ bool JoinFolder::has_requests() {
 void JoinFolder::look() {
   waiting_.clear();
   std::map<std::string, std::filesystem::file_time_type> found;
+  std::map<std::string, int> of_host;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end;
        entry.increment(error)) {
@@ -93,13 +107,28 @@ void JoinFolder::look() {
     if (before == seen_.end() || before->second == written) continue;
     const auto request = read_file(entry->path());
     if (!request) continue;
-    const std::string difference = describe_difference(run_, decode(*request));
-    if (difference.empty())
-      waiting_.push_back(name);
-    else
-      refuse(name, difference);
+    const std::string host = name.substr(0, name.rfind('.'));
+    const std::string obstacle = describe_obstacle(host, *request, of_host[host]);
+    if (!obstacle.empty()) {
+      refuse(name, obstacle);
+      continue;
+    }
+    waiting_.push_back(name);
+    ++of_host[host];
   }
   seen_ = std::move(found);
+}
+
+std::string JoinFolder::describe_obstacle(const std::string& host, const std::string& request,
+                                          int beside) const {
+  const auto [run, free] = decode(request);
+  if (std::string difference = describe_difference(run_, run); !difference.empty()) return difference;
+  const std::uint64_t needed = needed_(beside + 1);
+  if (needed <= free.bytes) return "";
+  return fmt::format(
+      "{} on {} {} {} of memory, and {} is {}: start fewer there, or use a host with more memory",
+      plural(beside + 1, "new rank"), printable(host), beside == 0 ? "needs" : "need", format_bytes(needed),
+      format_bytes(free.bytes), printable(free.where));
 }
 
 void JoinFolder::refuse(const std::string& name, const std::string& why) const {
@@ -127,7 +156,7 @@ std::string request_invitation(const Options& options, const RunFingerprint& own
   const auto limit = steady_clock::now() + answer_time;
   while (is_running(status)) {
     std::filesystem::create_directory(folder, error);
-    write_private_file(request, encode(own));
+    write_private_file(request, encode({own, free_memory()}));
     std::this_thread::sleep_for(write_interval);
     if (const auto text = read_file(answer)) {
       std::filesystem::remove(request, error);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,11 +23,15 @@ struct RunFingerprint {
 /// a request there, again and again, and gets an answer. This is rank 0's side. Not thread-safe.
 class JoinFolder {
  public:
+  /// Bytes that so many processes of one host need there together.
+  using MemoryEstimate = std::function<std::uint64_t(int processes)>;
+
   /// `run`: of the ranks that train.
-  JoinFolder(const std::filesystem::path& output, const RunFingerprint& run);
+  JoinFolder(const std::filesystem::path& output, const RunFingerprint& run, MemoryEstimate needed);
 
   /// True when processes wait to be invited, until forget(). Looks into the folder at most once a second, and
-  /// counts only processes that have written since the last look. Refuses those that do not fit the run.
+  /// counts only processes that have written since the last look. Refuses those that do not fit the run, or
+  /// not into the memory of their host.
   bool has_requests();
   /// How many were waiting at that look.
   int waiting() const { return static_cast<int>(waiting_.size()); }
@@ -38,10 +43,13 @@ class JoinFolder {
 
  private:
   void look();
+  /// Why the process cannot join; empty: it can. `beside`: so many of its host can.
+  std::string describe_obstacle(const std::string& host, const std::string& request, int beside) const;
   void refuse(const std::string& name, const std::string& why) const;
 
   std::filesystem::path path_;
   RunFingerprint run_;
+  MemoryEstimate needed_;
   std::chrono::steady_clock::time_point next_look_{};
   std::map<std::string, std::filesystem::file_time_type> seen_;
   std::vector<std::string> waiting_;

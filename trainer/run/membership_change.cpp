@@ -42,11 +42,18 @@ MembershipChange::Texts MembershipChange::describe(const std::vector<Hello>& aft
   return {describe_ranks(lost(after)), describe_ranks(joined(after, active)), describe_ranks(added(after))};
 }
 
-std::vector<Hello> MembershipChange::lost(const std::vector<Hello>& after) const {
+std::vector<Hello> MembershipChange::lost_of(const std::vector<Hello>& ranks,
+                                             const std::vector<Hello>& after) {
   std::vector<Hello> lost;
-  for (const Hello& rank : before_) {
+  for (const Hello& rank : ranks) {
     if (find_rank(rank, after) == after.size()) lost.push_back(rank);
   }
+  return lost;
+}
+
+std::vector<Hello> MembershipChange::lost(const std::vector<Hello>& after) const {
+  std::vector<Hello> lost = lost_members(after);
+  for (const Hello& rank : lost_of(new_ranks_, after)) lost.push_back(rank);
   return lost;
 }
 

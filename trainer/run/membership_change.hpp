@@ -21,6 +21,8 @@ class MembershipChange {
  public:
   /// The job before the loss; the first `active` ranks trained, the others were spares.
   MembershipChange(std::vector<Hello> before, int active);
+  /// The job has grown to `roster`. Its new ranks can be lost, too.
+  void grow(const std::vector<Hello>& roster) { new_ranks_ = added(roster); }
 
   /// The ranks of lost(), joined() and added(), as by describe_ranks().
   struct Texts {
@@ -29,13 +31,17 @@ class MembershipChange {
   Texts describe(const std::vector<Hello>& after, int active) const;
 
   std::vector<Hello> lost(const std::vector<Hello>& after) const;
+  /// The same without the new ranks: one of them may have refused to train, and would do so again.
+  std::vector<Hello> lost_members(const std::vector<Hello>& after) const { return lost_of(before_, after); }
   /// The spares that are among the first `active` ranks of the job after the loss.
   std::vector<Hello> joined(const std::vector<Hello>& after, int active) const;
   /// The ranks that the job did not have before.
   std::vector<Hello> added(const std::vector<Hello>& after) const;
 
  private:
-  std::vector<Hello> before_;
+  static std::vector<Hello> lost_of(const std::vector<Hello>& ranks, const std::vector<Hello>& after);
+
+  std::vector<Hello> before_, new_ranks_;
   int active_;
 };
 

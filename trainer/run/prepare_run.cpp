@@ -280,6 +280,13 @@ void rebuild_strategy(const Options& options, Job& job, const ActiveRanks& ranks
   errors.run_on_all([&] { build_strategy(ranks, settings, parts); });
 }
 
+JoinFolder::MemoryEstimate joining_memory(const Options& options, Job& job, const ActiveRanks& ranks,
+                                          const Workload& workload) {
+  return [&, settings = strategy_settings(options, job, ranks)](int processes) {
+    return estimate_joining_memory(options, workload, settings, job, processes);
+  };
+}
+
 RunFingerprint fingerprint(const Options& options, const Workload& workload) {
   Options known = options;
   known.dtype.clear();  // it can follow from the job's GPUs
@@ -296,9 +303,14 @@ RunParts prepare_joining_rank(const Options& options, Job& job, const ActiveRank
     if (!options.init_from.empty()) weights = weights::open_weights(options.init_from);
   });
   parts.workload = open_data(options, job, ranks.size(), weights.get(), errors);
+  // On CPUs the ranks of the run have checked it.
+  const FreeMemory free =
+      gpu.compute ? check_memory(options, *parts.workload, settings, job, ranks.size(), gpu, errors)
+                  : free_memory();
   errors.run_on_all([&] { open_compute(options, job, parts, std::move(gpu)); });
   parts.state = initial_state(options, ranks.size(), parts, weights.get());
   parts.facts = run_facts(options, job, ranks, parts, settings);
+  parts.facts.free_bytes = free.bytes;
   return parts;
 }
 

@@ -41,6 +41,10 @@ RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks,
 RunParts prepare_joining_rank(const Options& options, Job& job, const ActiveRanks& ranks,
                               CollectiveErrors& errors);
 
+/// estimate_joining_memory() of the run.
+JoinFolder::MemoryEstimate joining_memory(const Options& options, Job& job, const ActiveRanks& ranks,
+                                          const Workload& workload);
+
 RunFingerprint fingerprint(const Options& options, const Workload& workload);
 
 /// Builds the strategy anew on the active ranks after a loss or a growth, without parameters; the old one

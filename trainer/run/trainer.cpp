@@ -15,6 +15,7 @@
 #include "run/grow_job.hpp"
 #include "run/print_run_info.hpp"
 #include "run/share_gradients.hpp"
+#include "run/share_history.hpp"
 #include "run/signal_handler.hpp"
 #include "text/plural.hpp"
 #include "text/split.hpp"
@@ -246,7 +247,7 @@ void Trainer::end_own_steps(Progress& progress) {
 
 void Trainer::change_members(Progress& progress, std::optional<Error> loss) {
   const auto noticed = std::chrono::steady_clock::now();
-  const MembershipChange change(job_.roster(), ranks_.size());
+  MembershipChange change(job_.roster(), ranks_.size());
   std::optional<StateCopy> copy;
   std::optional<bool> kept;
   while (!kept) {
@@ -254,10 +255,13 @@ void Trainer::change_members(Progress& progress, std::optional<Error> loss) {
     if (loss) job_.shrink();
     try {
       if (!loss && !grow_job(job_, ranks_, join_folder_ ? &*join_folder_ : nullptr, progress)) return;
+      if (!loss) change.grow(job_.roster());
       if (!copy) copy = take_state(progress, loss.has_value());
       use_members();
       if (!loss) job_.host_world().split(0);  // as join_run() does
-      kept = rebuild(*copy);
+      const bool has_state = rebuild(*copy);
+      if (!loss) share_past(change);
+      kept = has_state;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::lost_rank) throw;
       loss = error;
@@ -273,15 +277,43 @@ void Trainer::change_members(Progress& progress, std::optional<Error> loss) {
 
 bool Trainer::has_join_requests() {
   if (!is_rank0() || elastic_range(options_).least == 0) return false;
-  if (!join_folder_) join_folder_.emplace(options_.output, fingerprint(options_, *parts_.workload));
+  if (!join_folder_)
+    join_folder_.emplace(options_.output, fingerprint(options_, *parts_.workload),
+                         joining_memory(options_, job_, ranks_, *parts_.workload));
   return join_folder_->has_requests();
 }
 
 void Trainer::join_run() {
   CollectiveErrors errors(job_.host_world().split(1));
-  parts_ = prepare_joining_rank(options_, job_, ranks_, errors);
+  try {
+    parts_ = prepare_joining_rank(options_, job_, ranks_, errors);
+  } catch (const CollectiveAbort&) {
+    // The ranks of the run have not agreed to end: this one is lost to them, and must not leave in order.
+    throw Error(ErrorCode::usage, "--join: this process cannot train", true);
+  }
   StateCopy none;
   rebuild(none);
+  share_history(job_.host_world(), parts_.facts, lost_hosts_);
+}
+
+void Trainer::note_change(const MembershipChange& change, Summary& facts,
+                          std::vector<std::string>& lost_hosts) const {
+  const MembershipChange::Texts texts = change.describe(job_.roster(), ranks_.size());
+  const auto note = [&](std::vector<std::string>& list, const std::string& ranks) {
+    if (!ranks.empty()) list.push_back(fmt::format("{}, after step {}", ranks, state().step));
+  };
+  note(facts.lost_ranks, texts.lost);
+  note(facts.joined_ranks, texts.replacing);
+  note(facts.joined_ranks, texts.added);
+  for (const Hello& rank : change.lost_members(job_.roster())) lost_hosts.push_back(rank.host);
+}
+
+void Trainer::share_past(const MembershipChange& change) {
+  // Copies, since a loss during the growth changes what is to be noted.
+  Summary facts = parts_.facts;
+  std::vector<std::string> lost_hosts = lost_hosts_;
+  note_change(change, facts, lost_hosts);
+  share_history(job_.host_world(), facts, lost_hosts);
 }
 
 StateCopy Trainer::take_state(Progress& progress, bool after_loss) {
@@ -296,20 +328,13 @@ StateCopy Trainer::take_state(Progress& progress, bool after_loss) {
 
 void Trainer::report_change(Progress& progress, const std::optional<Error>& loss,
                             const MembershipChange& change, double seconds, bool kept) {
-  Summary& facts = parts_.facts;
-  const MembershipChange::Texts texts = change.describe(job_.roster(), ranks_.size());
-  const auto note = [&](std::vector<std::string>& list, const std::string& ranks) {
-    if (!ranks.empty()) list.push_back(fmt::format("{}, after step {}", ranks, state().step));
-  };
-  note(facts.lost_ranks, texts.lost);
-  note(facts.joined_ranks, texts.replacing);
-  note(facts.joined_ranks, texts.added);
-  for (const Hello& rank : change.lost(job_.roster())) lost_hosts_.push_back(rank.host);
+  note_change(change, parts_.facts, lost_hosts_);
   progress.enable(is_rank0());
   progress.skip();
   if (!is_rank0()) return;
   keep_error([&] { output_.write_status(status(RunStatus::State::running)); });
-  recorder_->membership(facts.lost_ranks, facts.joined_ranks);
+  recorder_->membership(parts_.facts.lost_ranks, parts_.facts.joined_ranks);
+  const MembershipChange::Texts texts = change.describe(job_.roster(), ranks_.size());
   if (!texts.added.empty()) progress.line(describe_growth(texts, state().step, ranks_.size(), seconds));
   if (!loss) return;
   progress.line(describe_loss(*loss, texts, state().step, ranks_.size(), seconds) +

@@ -86,6 +86,11 @@ class Trainer {
   /// Takes the state from the strategy of before the change, which is destroyed. After a loss it is
   /// collective over the ranks that are left.
   StateCopy take_state(Progress& progress, bool after_loss);
+  /// Puts the change, after state().step, into `facts` and `lost_hosts`.
+  void note_change(const MembershipChange& change, Summary& facts,
+                   std::vector<std::string>& lost_hosts) const;
+  /// Gives the processes that have joined the run's past. Collective over the job.
+  void share_past(const MembershipChange& change);
   /// Reports the loss or the growth, and which ranks go on. `kept`: with the state that they had in memory.
   void report_change(Progress& progress, const std::optional<Error>& loss, const MembershipChange& change,
                      double seconds, bool kept);

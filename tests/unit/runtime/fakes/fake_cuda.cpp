@@ -14,6 +14,7 @@
 //     no_kernels   a module has no kernels for this GPU
 //     other_kernels  every parameter of a kernel has 4 bytes
 //     hang         cuInit never returns, and the exit of the process waits for it
+//   FAKE_CUDA_FREE_MIB  the GPU's free memory in MiB (default 8192)
 //   FAKE_CUDA_SEED  a number: work runs in a random order that the program allows (stream_queues.hpp)
 // Enqueued work runs at once, unless FAKE_CUDA is "late" or there is a seed. fake_cuda_log() returns a log of
 // it, with streams and events as numbers from 1, the default stream as 0, and the host's waits for late work.

@@ -33,7 +33,8 @@ CUresult enqueue_work(CUstream stream, Work work) {
 extern "C" {
 
 CUresult cuMemGetInfo(std::size_t* left, std::size_t* all) {
-  *left = std::size_t{8} << 30;
+  auto const mebibytes = get_env("FAKE_CUDA_FREE_MIB");
+  *left = (mebibytes.empty() ? std::size_t{8 << 10} : std::stoull(mebibytes)) << 20;
   *all = std::size_t{9} << 30;
   return CUDA_SUCCESS;
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -40,7 +41,7 @@ struct RunningRun {
 
 TEST_CASE("a process that wants to join gets the invitation that rank 0 writes") {
   RunningRun run;
-  JoinFolder join(run.options.output, {1, 2});
+  JoinFolder join(run.options.output, {1, 2}, [](int) { return 0; });
   CHECK_FALSE(join.has_requests());
   auto answer = run.ask({1, 2});
   run.await_request(join);
@@ -53,7 +54,7 @@ TEST_CASE("a process that wants to join gets the invitation that rank 0 writes")
 
 TEST_CASE("a process that does not fit the run is refused, and one that has ended is not invited") {
   RunningRun run;
-  JoinFolder join(run.options.output, {1, 2});
+  JoinFolder join(run.options.output, {1, 2}, [](int) { return 0; });
   std::filesystem::create_directory(run.folder.path() / "join");
   std::ofstream(run.folder.path() / "join" / "dead.1.request") << "1 2\n";
   const RunFingerprint other = GENERATE(RunFingerprint{3, 2}, RunFingerprint{1, 4});
@@ -68,6 +69,40 @@ TEST_CASE("a process that does not fit the run is refused, and one that has ende
               .starts_with(other.settings == 3 ? "--join: the run was started with other options"
                                                : "--join: the run has other data"));
   }
+}
+
+TEST_CASE("of the processes of a host only as many are invited as its memory has room for") {
+  RunningRun run;
+  const std::filesystem::path folder = run.folder.path() / "join";
+  std::filesystem::create_directory(folder);
+  JoinFolder join(run.options.output, {1, 2},
+                  [](int processes) { return 40u * static_cast<unsigned>(processes); });
+  const auto request = [&](const std::string& name, int free) {
+    std::ofstream(folder / (name + ".request")) << "1 2 " << free << " available on this host\n";
+  };
+  // Each of them writes its request again and again.
+  const auto limit = std::chrono::steady_clock::now() + 60s;
+  while (!join.has_requests() && std::chrono::steady_clock::now() < limit) {
+    for (const char* name : {"n1.7", "n1.8", "n1.9"}) request(name, 100);
+    request("n2.example.7", 60);
+    request("n3.7", 39);
+    std::this_thread::sleep_for(5ms);
+  }
+  CHECK(join.waiting() == 3);
+  const auto answer_of = [&](const std::string& name) {
+    std::ifstream answer(folder / (name + ".answer"));
+    return std::string(std::istreambuf_iterator<char>(answer), {});
+  };
+  int refused = 0;
+  for (const char* name : {"n1.7", "n1.8", "n1.9"}) {
+    const std::string answer = answer_of(name);
+    if (answer.empty()) continue;
+    ++refused;
+    CHECK(answer.starts_with("refused: 3 new ranks on n1 need "));
+  }
+  CHECK(refused == 1);
+  CHECK(answer_of("n2.example.7").empty());
+  CHECK(answer_of("n3.7").starts_with("refused: 1 new rank on n3 needs "));
 }
 
 TEST_CASE("a process cannot join a run that is not under way") {

@@ -11,7 +11,8 @@ start goes on from it), and one when the results are written, and one that train
 with that copy (the newest checkpoint is read, and the line says so). In the kinds with a spare the last rank waits,
 and takes the place of the lost one: of any, of rank 0, of one with sharded optimizer state; or the spare itself is lost. local-sgd has a spare, too, and no moments, of which each
 rank has its own: the bytes are those of a run of that strategy that lost no rank. In the kinds "returns" a new process joins after the loss of a
-rank: to train, with sharded optimizer state, or as a spare, which then takes the place of a second lost rank; or it is killed when it is invited. One with other options is refused.
+rank: to train, with sharded optimizer state, or as a spare, which then takes the place of a second lost rank; or two join, and become the only ranks when those before them are lost, so that
+one becomes rank 0; or it is killed when it is invited. One with other options is refused.
 
 --output writes a line of JSON a run: the kind, the seconds from a rank's notice of the loss until the others went on, and those from the loss
 to the end of the next step.
@@ -43,7 +44,8 @@ if not AS_OWN_HOST.exists():
 SPARE_KINDS = ["spare", "spare-rank-0", "spare-lost", "spare-sharded", "local-sgd"]
 LOCAL_SGD = ["--strategy=local-sgd", "--sync-every=5", "--optimizer=sgd", "--momentum=0"]
 SHARDED_KINDS = ["sharded", "sharded-rank-0", "sharded-two", "sharded-with-copy", "spare-sharded"]
-RETURN_KINDS = ["returns", "returns-sharded", "returns-spare", "returns-not"]
+RETURN_KINDS = ["returns", "returns-sharded", "returns-spare", "returns-rank-0", "returns-not"]
+GPU_KINDS = ["refused-by-gpu"]
 KINDS = ["killed", "rank-0", "two", "one-after-other", "checkpoint", *SHARDED_KINDS[:-1], "too-few", *SPARE_KINDS, "at-end", "images", "stopped", *RETURN_KINDS]
 JOINED = re.compile(r"^(rank .*) joined, after step \d+; (\d+) ranks go on, [0-9.]+ s later$", re.MULTILINE)
 LOST = re.compile(r"warning: rank (\d+) .*: lost (.*), after step (\d+); (\d+) ranks? goe?s? on, ([0-9.]+) s after")
@@ -191,6 +193,9 @@ def run_once(arguments, kind, folder, chance, expected):
     if kind in SPARE_KINDS:
         options.append(f"--elastic=2:{arguments.ranks - 1}")
     every = {"checkpoint": 2, "local-sgd": 10}.get(kind, 7)
+    if kind in GPU_KINDS:
+        join_without_memory(arguments, folder)
+        return [], None
     if kind in RETURN_KINDS:
         join_again(arguments, kind, folder)
         return [], None
@@ -248,6 +253,8 @@ def join_again(arguments, kind, folder):
     """A rank is lost, and a new process joins. If the run ends before that, a longer one follows."""
     options = ["--shard-optimizer"] if kind == "returns-sharded" else []
     spare = kind == "returns-spare"
+    if kind == "returns-rank-0":
+        return join_and_lead(arguments, folder)
     options.append(f"--elastic=2:{arguments.ranks - 1 if spare else arguments.ranks}")
     steps = 15 * arguments.steps
     while True:
@@ -286,6 +293,62 @@ def join_again(arguments, kind, folder):
         run.fail("the last checkpoint has other bytes than that of a run that nobody joined")
 
 
+def join_and_lead(arguments, folder):
+    """Two processes join, and all ranks before them are lost. If the run ends before that, a longer one follows."""
+    steps = 15 * arguments.steps
+    lost = list(range(arguments.ranks))
+    while True:
+        longer = argparse.Namespace(**{**vars(arguments), "steps": steps})
+        run = Run(longer, folder.with_name(f"{folder.name}-of-{steps}"), ["--eval-every=0", "--checkpoint-every=0"])
+        run.await_condition("the first steps", lambda: run.last_step() >= 2)
+        run.send([1], signal.SIGKILL)
+        run.await_condition("the loss", lambda: LOST.search(run.output()))
+        run.join()
+        run.join()
+        run.await_condition("the new ranks", lambda: count_ranks(JOINED.findall(run.output())) == 2 or run.ended([1]))
+        run.send([rank for rank in lost if rank != 1], signal.SIGKILL)
+        run.wait_for_all(lost)
+        if count_ranks(LOST.findall(run.output())) == len(lost):
+            break
+        shutil.rmtree(run.folder)
+        steps *= 3
+    run.wait(lost)
+    summary = json.loads((run.folder / "summary.json").read_text())
+    status = json.loads((run.folder / "status.json").read_text())
+    found = {"world_size": summary["world_size"], "hosts": summary["hosts"], "ranks": [rank["rank"] for rank in summary["machine"]["ranks"]], "lost_hosts": len(status["lost_hosts"]),
+             "lost": count_ranks(summary["lost_ranks"]), "joined": count_ranks(summary["joined_ranks"])}
+    if found != {"world_size": len(lost), "hosts": 1, "ranks": lost, "lost_hosts": len(lost), "lost": len(lost), "joined": 2}:
+        run.fail(f"a process that joined and became rank 0 wrote {found}")
+    tensors = (run.folder / "checkpoints" / f"step-{steps:08}" / "tensors.safetensors").read_bytes()
+    shutil.rmtree(run.folder)
+    if tensors != undisturbed_tensors(longer, folder.with_name("whole-longer")):
+        run.fail("the last checkpoint has other bytes than that of a run that lost no rank")
+
+
+def join_without_memory(arguments, folder):
+    """The GPU of a process that joins has no memory (of the fake GPU). If the run ends before that, a longer one follows."""
+    steps = 15 * arguments.steps
+    while True:
+        longer = argparse.Namespace(**{**vars(arguments), "steps": steps})
+        run = Run(longer, folder.with_name(f"{folder.name}-of-{steps}"), ["--eval-every=0", "--checkpoint-every=0"])
+        run.await_condition("the first steps", lambda: run.last_step() >= 2)
+        refused = subprocess.run([*run.command, "--join"], env=run.environment | {"FAKE_CUDA_FREE_MIB": "1"}, capture_output=True, text=True, timeout=DEADLINE)
+        run.wait_for_all([])
+        shutil.rmtree(run.folder)
+        if "no run is under way" not in refused.stderr:
+            break
+        steps *= 3
+    run.wait([])
+    if refused.returncode != 64 or not re.fullmatch(r"muster-train: --batch .* free on its GPU: .*\n", refused.stderr):
+        run.fail(f"a process without memory on its GPU ended with {refused.returncode}: {refused.stderr}")
+    if count_ranks(LOST.findall(run.output())) != 1:
+        run.fail("the ranks did not go on without it in one line")
+
+
+def count_ranks(texts):
+    return len(re.findall(r"rank \d+ \(host", str(texts)))
+
+
 def check_joined(arguments, run, spare):
     joined = JOINED.findall(run.output())
     went_on = str(arguments.ranks - 1 if spare else arguments.ranks)
@@ -309,7 +372,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
-    parser.add_argument("--kind", choices=KINDS, action="append", help="may be repeated; without it all, one after the other")
+    parser.add_argument("--kind", choices=KINDS + GPU_KINDS, action="append", help="may be repeated; without it all, one after the other")
     parser.add_argument("--device", choices=OPTIONS_ON, default="cpu")
     parser.add_argument("--output")
     arguments = parser.parse_args()
