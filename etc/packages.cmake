@@ -107,8 +107,8 @@ and names who is missing when one is lost. The command muster shows the
 placement that a node would get.")
 set(muster_summary_development "development files of libmuster")
 set(muster_text_development "Headers, CMake package and pkg-config file.")
-set(muster_summary_trainer "data-parallel training of a GPT, started by Slurm")
-set(muster_text_trainer "The program muster-train and a job script that runs it.")
+set(muster_summary_trainer "training of GPTs and networks on images, started by Slurm")
+set(muster_text_trainer "The program muster-train, and job scripts that run it.")
 
 include(${CMAKE_CURRENT_LIST_DIR}/packages/debian.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/packages/rpm.cmake)

@@ -95,11 +95,11 @@ install_as() {
   cmake --build "$programs" > /dev/null
   cd "$BATS_TEST_TMPDIR"
   for program in spirals spirals_c; do
-    run -0 timeout 60 "$programs/$program" $program.state 30
-    run -0 --separate-stderr timeout 60 mpirun --allow-run-as-root --oversubscribe -n 2 "$programs/$program" $program.state 100
+    run -0 timeout 300 "$programs/$program" $program.state 30
+    run -0 --separate-stderr timeout 300 mpirun --allow-run-as-root --oversubscribe -n 2 "$programs/$program" $program.state 100
     [[ "${lines[0]}" = "epoch 31: loss 0.0"* ]] && [[ "${lines[-1]}" = "epoch 100: loss 0.00"* ]]
     echo damaged > damaged.state
-    run -1 bash -c "timeout 60 mpirun --allow-run-as-root --oversubscribe -n 2 '$programs/$program' damaged.state 2>&1 | grep -c '^$program:.*damaged.state is not a checkpoint of this program' | grep -vx 1"
+    run -1 bash -c "timeout 300 mpirun --allow-run-as-root --oversubscribe -n 2 '$programs/$program' damaged.state 2>&1 | grep -c '^$program:.*damaged.state is not a checkpoint of this program' | grep -vx 1"
   done
   cmp spirals.state spirals_c.state
 }

@@ -72,6 +72,15 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
   grep -qx 'MUSTER_SYSTEM:.*=ON' "$BATS_TEST_TMPDIR/fresh/CMakeCache.txt"
 }
 
+@test "the target package builds no tests where the build has them" {
+  cmake --preset package -B "$BATS_TEST_TMPDIR/tested" -D MUSTER_TESTS=ON > /dev/null
+  run -0 ninja -C "$BATS_TEST_TMPDIR/tested" -t inputs all
+  [ -n "$(grep -E "^($PWD/)?tests/" <<<"$output")" ]
+  run -0 ninja -C "$BATS_TEST_TMPDIR/tested" -t inputs package
+  [[ "$output" == *"bin/muster-train"* ]]
+  [ -z "$(grep -E "^($PWD/)?tests/" <<<"$output")" ]
+}
+
 @test "without MUSTER_SYSTEM the target package prints what to do" {
   cmake -S . -B "$BATS_TEST_TMPDIR/plain" -G Ninja > /dev/null
   run ! ninja -C "$BATS_TEST_TMPDIR/plain" package

@@ -2,6 +2,7 @@
 """muster.h for ctypes: types of arguments and results, structures, constants. Use the package's classes instead."""
 import ctypes
 import os
+import sys
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 
 ABI_VERSION = 1
@@ -116,18 +117,32 @@ GETTERS = {"bootstrap": c_char_p, "backend": c_char_p, "rank": c_int, "size": c_
 ENDINGS = ("abort", "job_free", "communicator_free", "work_free", "sampler_free", "state_free", "reducer_free", "reducer_drop")
 
 
+def refused(text: str) -> ImportError:
+    """The error of `import muster`: one line and exit code 78 where the program does not catch it."""
+    refusal, before = ImportError(f"muster: {text}"), sys.excepthook
+
+    def hook(kind, error, trace) -> None:
+        if error is not refusal:
+            return before(kind, error, trace)
+        print(error, file=sys.stderr, flush=True)
+        raise SystemExit(ENVIRONMENT)
+
+    sys.excepthook = hook
+    return refusal
+
+
 def load():
-    """Loads libmuster and declares its functions. Raises ImportError in one line."""
+    """Loads libmuster and declares its functions. Raises ImportError."""
     path = os.environ.get("MUSTER_LIBRARY", "libmuster.so.0")
     try:
         found = ctypes.CDLL(path)
     except OSError as error:
-        raise ImportError(f"muster: cannot load libmuster ({error}): install it, or name it by MUSTER_LIBRARY or LD_LIBRARY_PATH") from None
+        raise refused(f"cannot load libmuster ({error}): install it, or name it by MUSTER_LIBRARY or LD_LIBRARY_PATH") from None
     for name in ("version", "last_error"):
         getattr(found, "muster_" + name).restype = c_char_p
     if found.muster_abi_version() != ABI_VERSION:
-        raise ImportError(f"muster: {path} is libmuster {found.muster_version().decode()} with ABI {found.muster_abi_version()}, and this "
-                          f"package needs ABI {ABI_VERSION}: install the two in the same version")
+        raise refused(f"{path} is libmuster {found.muster_version().decode()} with ABI {found.muster_abi_version()}, and this package needs ABI "
+                      f"{ABI_VERSION}: install the two in the same version")
     for name, arguments in FUNCTIONS.items():
         getattr(found, "muster_" + name).argtypes = arguments
     for name, result in GETTERS.items():

@@ -16,6 +16,8 @@ from .errors import usage
 from .job import Job
 from .watch import share_free_port, watch
 
+__all__ = ["Store", "set_environment", "watch"]  # type checkers take an imported name as the module's only if it stands here
+
 kept: list[Store] = []  # c10d refers to a store's C++ object only, which needs the Python object
 groups = itertools.count()
 

@@ -139,12 +139,21 @@ class Documentation(unittest.TestCase):
 
 
 class Loading(unittest.TestCase):
+    def ended(self, program, **variables):
+        return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, **variables})
+
     def test_missing_library(self):
-        ended = subprocess.run([sys.executable, "-c", "import muster"], capture_output=True, text=True, timeout=60,
-                               env={**os.environ, "MUSTER_LIBRARY": "/nowhere/libmuster.so"})
-        self.assertEqual(ended.returncode, 1)
-        self.assertIn("ImportError: muster: cannot load libmuster (/nowhere/libmuster.so: ", ended.stderr)
-        self.assertIn("install it, or name it by MUSTER_LIBRARY or LD_LIBRARY_PATH", ended.stderr)
+        ended = self.ended("import muster", MUSTER_LIBRARY="/nowhere/libmuster.so")
+        self.assertEqual(ended.returncode, 78)
+        self.assertRegex(ended.stderr, r"^muster: cannot load libmuster \(/nowhere/libmuster\.so: .*\): install it, or name it by MUSTER_LIBRARY or LD_LIBRARY_PATH\n$")
+
+    def test_a_program_that_goes_on_without_the_library(self):
+        ended = self.ended("""
+try: import muster
+except ImportError as error: print(error)
+raise ValueError("its own")""", MUSTER_LIBRARY="/nowhere/libmuster.so")
+        self.assertEqual((ended.returncode, ended.stdout.startswith("muster: cannot load libmuster")), (1, True))
+        self.assertRegex(ended.stderr, r"^Traceback[^$]*\nValueError: its own\n$")
 
     def test_another_abi(self):
         program = """
@@ -156,9 +165,9 @@ class Library:
     def __init__(self, path): self.muster_version, self.muster_last_error, self.muster_abi_version = Function(b"9.8"), Function(b""), Function(99)
 ctypes.CDLL = Library
 import muster"""
-        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-        self.assertEqual(ended.returncode, 1)
-        self.assertRegex(ended.stderr, r"\nImportError: muster: .* is libmuster 9\.8 with ABI 99, and this package needs ABI \d+: install the two in the same version\n$")
+        ended = self.ended(program)
+        self.assertEqual(ended.returncode, 78)
+        self.assertRegex(ended.stderr, r"^muster: .* is libmuster 9\.8 with ABI 99, and this package needs ABI \d+: install the two in the same version\n$")
 
 
 if __name__ == "__main__":
