@@ -221,7 +221,7 @@ int main(int argc, char** argv) {
     if (bench.forward_seconds == 0) {
       const auto images = static_cast<std::uint64_t>(bench.images);
       const LayerTimes own = measure_layers(*workload, {rank == 0, rank == last, images, 1}, bench.compute);
-      bench.layer_times = gather_layer_times(own, 1, bench.world);
+      bench.layer_times = gather_layer_times(own, rank, job.size(), bench.world);
     }
     print_table(bench);
   } catch (const Error& error) {
