@@ -20,4 +20,9 @@ std::string read_proc_file(const std::string& path) {
   return got == 0 ? content : "";
 }
 
+std::string read_first_line(const std::string& path) {
+  auto const content = read_proc_file(path);
+  return content.substr(0, content.find('\n'));
+}
+
 }  // namespace muster

@@ -12,7 +12,6 @@
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <string_view>
 
@@ -20,6 +19,7 @@
 #include "hash/fnv1a.hpp"
 #include "inventory/host_inventory.hpp"
 #include "nccl_conf/nccl_conf.hpp"
+#include "proc_file.hpp"
 
 namespace muster::bootstrap {
 namespace {
@@ -28,13 +28,6 @@ constexpr std::size_t max_variables = 64;
 constexpr std::size_t max_value_length = 160;
 // A driver may hang on its device; what it would report is then unknown.
 constexpr std::chrono::milliseconds driver_timeout{2000};
-
-std::string read_first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 std::vector<std::string> list_names(const std::string& folder) {
   std::vector<std::string> names;

@@ -13,21 +13,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <string_view>
 
 #include "muster/version.hpp"
+#include "proc_file.hpp"
 
 namespace muster::bootstrap {
 namespace {
-
-std::string read_first_line(const char* path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 std::string allowed_cpus() {
   // A mask of 8192 CPUs; the fixed cpu_set_t ends at 1024.
