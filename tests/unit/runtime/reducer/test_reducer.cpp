@@ -76,7 +76,8 @@ bool same_everywhere(Communicator& world, std::span<const float> values) {
 
 // Ranks that share memory reduce in float32.
 bool sends_bfloat16(const Communicator& world) {
-  return world.size() > 1 && std::getenv("MUSTER_SHARED_MEMORY") != nullptr;
+  bool const share_memory = job().host_count() == 1 && std::getenv("MUSTER_SHARED_MEMORY") == nullptr;
+  return world.size() > 1 && !share_memory;
 }
 
 }  // namespace
