@@ -1,17 +1,21 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""images_torch.py NETWORK BATCH: training steps of PyTorch on one of the trainer's networks on images, images/s of one thread by
-processor time: eager, in channels-last order, and with torch.compile, each in float32 and with bfloat16 autocast."""
+"""images_torch.py NETWORK BATCH THREADS: training steps of PyTorch on one of the trainer's networks on images, images/s: eager, in
+channels-last order, and with torch.compile, each in float32 and with bfloat16 autocast. One thread counts processor time.
+Below torchrun the ranks train with DistributedDataParallel and gloo, and count the images of all."""
 import importlib.util
+import os
 import pathlib
 import resource
 import sys
+import time
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-name, batch = sys.argv[1], int(sys.argv[2])
+name, batch, threads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+ranks = int(os.environ.get("WORLD_SIZE", "1"))
 
 
 class MnistCnn(nn.Module):
@@ -37,9 +41,9 @@ def make():
     return networks.ResnetCifar(blocks[name], 10) if name in blocks else networks.Mobilenet(1.0, 10)
 
 
-def processor_seconds():
+def seconds():
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+    return usage.ru_utime + usage.ru_stime if threads * ranks == 1 else time.monotonic()
 
 
 def best_step(model, images, labels, dtype, steps):
@@ -57,15 +61,17 @@ def best_step(model, images, labels, dtype, steps):
 
     best = float("inf")
     for run in range(5):  # the first one warms up
-        before = processor_seconds()
+        before = seconds()
         for _ in range(steps):
             step()
         if run > 0:
-            best = min(best, (processor_seconds() - before) / steps)
+            best = min(best, (seconds() - before) / steps)
     return best
 
 
-torch.set_num_threads(1)
+torch.set_num_threads(threads)
+if ranks > 1:
+    torch.distributed.init_process_group("gloo")
 shape = (batch, 1, 28, 28) if name == "mnist-cnn" else (batch, 3, 32, 32)
 for kind in "eager", "channels-last", "compile":
     for dtype in torch.float32, torch.bfloat16:
@@ -73,6 +79,11 @@ for kind in "eager", "channels-last", "compile":
         order = torch.contiguous_format if kind == "eager" else torch.channels_last
         model, images = make().to(memory_format=order), torch.randn(shape).to(memory_format=order)
         labels = torch.randint(0, 10, (batch,))
+        if ranks > 1:
+            model = nn.parallel.DistributedDataParallel(model)
         compiled = torch.compile(model) if kind == "compile" else model
-        seconds = best_step(compiled, images, labels, dtype, 60 if name == "mnist-cnn" else 4)
-        print(f"{name} {batch} torch {kind} {str(dtype)[6:]}: {batch / seconds:.0f} images/s", flush=True)
+        step_seconds = best_step(compiled, images, labels, dtype, 60 if name == "mnist-cnn" else 4)
+        if ranks == 1 or torch.distributed.get_rank() == 0:
+            print(f"{name} {batch} torch {kind} {str(dtype)[6:]}: {batch * ranks / step_seconds:.0f} images/s", flush=True)
+if ranks > 1:
+    torch.distributed.destroy_process_group()
