@@ -17,11 +17,11 @@ under() {
   ) > "$folder/log" 2> "$folder/errors" || code=$?
 }
 
-# The program's libraries are mapped before main().
+# The libraries are mapped, and allocate, before main().
 least=50000
-until under $least && ! grep -q 'while loading shared libraries' "$folder/errors"; do
+until (ulimit -v "$least" && "$train" --version) > /dev/null 2> "$folder/errors"; do
   least=$((least + 1000))
-  [ $least -lt 1000000 ] || fail "the libraries do not fit into $least KiB: $(cat "$folder/errors")"
+  [ $least -lt 1000000 ] || fail "main() is not reached with $least KiB: $(cat "$folder/errors")"
 done
 refused=0
 for kib in $(seq $((least + 2000)) 4000 $((least + 120000))); do
@@ -34,4 +34,4 @@ for kib in $(seq $((least + 2000)) 4000 $((least + 120000))); do
     fail "with $kib KiB it printed $(cat "$folder/errors")"
 done
 [ $refused -gt 5 ] || fail "only $refused limits were too small"
-[ $code -eq 0 ] || fail "it does not train with $kib KiB: $(cat "$folder/errors")"
+[ "$code" -eq 0 ] || fail "it does not train with $kib KiB: $(cat "$folder/errors")"
