@@ -54,13 +54,13 @@ control::Key to_key(const std::vector<std::uint8_t>& bytes) {
 
 // On a UNIX socket the kernel vouches for the user, as MUNGE does. So where rank 0 has sealed the job's key
 // with MUNGE alone, the ranks of a host connect to their leader without it. They only show that they belong
-// to this job: munged opens one credential for each host.
+// to this job: munged opens one credential for each host. Survivors of a loss need the key, on every rank.
 void set_host_key(JobState& state, control::ControlPlaneOptions& options, const Deadline& deadline) {
   auto& rank_0 = state.records.front();
   bool const leads =
       options.host_leaders[static_cast<std::size_t>(state.context->rank)] == state.context->rank;
   bool const by_munge = bootstrap::KeySeal::needs_only_munge(rank_0.sealed_key);
-  if (leads || !by_munge) state.bootstrap->open_key(rank_0, deadline);
+  if (leads || !by_munge || state.options.tolerate_rank_loss) state.bootstrap->open_key(rank_0, deadline);
   options.host_key = by_munge ? control::hash_to_key(rank_0.sealed_key) : to_key(rank_0.key);
   // A leader that cannot open the key ends. Then its ranks end with the same error.
   if (!leads) options.before_retry = [&] { state.bootstrap->open_key(rank_0, deadline); };

@@ -189,11 +189,8 @@ std::unique_ptr<JobState> join(const JoinOptions& options, bool collects_finding
     state->context->roster = bootstrap::make_roster(state->records);
     state->host_map = bootstrap::map_ranks_to_hosts(state->context->roster);
     if (state->bootstrap->size() > 1) state->start_control_plane(deadline);
-    if (options.tolerate_rank_loss) {
-      state->bootstrap->open_key(state->records.front(), deadline);  // survivors need it
-      // From here on the launcher does not take the end of a process for a failure of the job.
-      state->bootstrap->finalize();
-    }
+    // From here on the launcher does not take the end of a process for a failure of the job.
+    if (options.tolerate_rank_loss) state->bootstrap->finalize();
     state->telemetry = std::make_unique<observe::Telemetry>(state->records.front(), state->context->roster,
                                                             state->context->rank, state->context->plane,
                                                             std::move(timeline));

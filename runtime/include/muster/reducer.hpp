@@ -25,8 +25,8 @@ struct ReducerOptions {
   /// u S (rounding of gradients) + (n - 1) 2^-24 (1 + u) S (additions) + u |result| (rounding for the way
   /// back). Every rank gets the same bits. A single rank rounds nothing. Nor do ranks of one host that share
   /// host memory: nothing is sent there, and float32 is as fast. On GPU memory the bits are those of
-  /// host memory, except for NaNs. There NCCL only carries the data: its own sum of bfloat16 rounds each
-  /// partial sum to bfloat16 (__hadd2; float32 only inside an NVSwitch), so it does not accumulate in
+  /// other host memory, except for NaNs. There NCCL only carries the data: its own sum of bfloat16 rounds
+  /// each partial sum to bfloat16 (__hadd2; float32 only inside an NVSwitch), so it does not accumulate in
   /// float32. Therefore this and `chunks` need kernels on "nccl". A build without nvcc has none (`muster
   /// check-build`) and throws Error(ErrorCode::usage) for both there.
   bool bfloat16 = false;
