@@ -84,14 +84,15 @@ JoinFolder::JoinFolder(const std::filesystem::path& output, const RunFingerprint
 
 bool JoinFolder::has_requests() {
   if (const auto now = steady_clock::now(); waiting_.empty() && now >= next_look_) {
-    next_look_ = now + look_interval;
-    look();
+    const bool found_new = look();
+    next_look_ = now + (found_new ? 2 * write_interval : look_interval);
   }
   return !waiting_.empty();
 }
 
-void JoinFolder::look() {
+bool JoinFolder::look() {
   waiting_.clear();
+  bool found_new = false;
   std::map<std::string, std::filesystem::file_time_type> found;
   std::map<std::string, int> of_host;
   std::error_code error;
@@ -104,6 +105,7 @@ void JoinFolder::look() {
     const std::string name = entry->path().stem().string();
     found[name] = written;
     const auto before = seen_.find(name);
+    found_new = found_new || before == seen_.end();
     if (before == seen_.end() || before->second == written) continue;
     const auto request = read_file(entry->path());
     if (!request) continue;
@@ -117,6 +119,7 @@ void JoinFolder::look() {
     ++of_host[host];
   }
   seen_ = std::move(found);
+  return found_new;
 }
 
 std::string JoinFolder::describe_obstacle(const std::string& host, const std::string& request,

@@ -29,20 +29,24 @@ class JoinFolder {
   /// `run`: of the ranks that train.
   JoinFolder(const std::filesystem::path& output, const RunFingerprint& run, MemoryEstimate needed);
 
-  /// True when processes wait to be invited, until forget(). Looks into the folder at most once a second, and
-  /// counts only processes that have written since the last look. Refuses those that do not fit the run, or
-  /// not into the memory of their host.
+  /// True when processes wait to be invited, until forget(). Looks into the folder at most once a second
+  /// (sooner after it found a new process), and counts only processes that have written since the last look.
+  /// Refuses those that do not fit the run, or not into the memory of their host.
   bool has_requests();
   /// How many were waiting at that look.
   int waiting() const { return static_cast<int>(waiting_.size()); }
   /// Gives them the invitations, of which there are as many.
   /// @throws muster::Error(ErrorCode::system) when a file cannot be written.
   void invite(const std::vector<std::string>& invitations);
-  /// Those that were waiting are not any more.
-  void forget() { waiting_.clear(); }
+  /// Those that were waiting are not any more. Meanwhile some may have written for the last time.
+  void forget() {
+    waiting_.clear();
+    seen_.clear();
+  }
 
  private:
-  void look();
+  /// True when there is a process that was not there at the last look.
+  bool look();
   /// Why the process cannot join; empty: it can. `beside`: so many of its host can.
   std::string describe_obstacle(const std::string& host, const std::string& request, int beside) const;
   void refuse(const std::string& name, const std::string& why) const;

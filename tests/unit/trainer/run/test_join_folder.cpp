@@ -71,6 +71,26 @@ TEST_CASE("a process that does not fit the run is refused, and one that has ende
   }
 }
 
+TEST_CASE("a process that has ended after its invitation is not invited again") {
+  RunningRun run;
+  JoinFolder join(run.options.output, {1, 2}, [](int) { return 0; });
+  std::filesystem::create_directory(run.folder.path() / "join");
+  const auto request = [&] { std::ofstream(run.folder.path() / "join" / "dying.1.request") << "1 2\n"; };
+  const auto limit = std::chrono::steady_clock::now() + 60s;
+  while (!join.has_requests() && std::chrono::steady_clock::now() < limit) {
+    request();
+    std::this_thread::sleep_for(5ms);
+  }
+  CHECK(join.waiting() == 1);
+  request();  // for the last time
+  join.forget();
+  const auto later = std::chrono::steady_clock::now() + 2500ms;
+  while (std::chrono::steady_clock::now() < later) {
+    REQUIRE_FALSE(join.has_requests());
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
 TEST_CASE("of the processes of a host only as many are invited as its memory has room for") {
   RunningRun run;
   const std::filesystem::path folder = run.folder.path() / "join";
