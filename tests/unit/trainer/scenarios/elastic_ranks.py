@@ -31,7 +31,7 @@ import sys
 import tempfile
 import time
 
-DEADLINE = 200  # seconds that any run may take
+DEADLINE = 200  # seconds without a new step of a run, or for anything else
 OPTIONS = ["--warmup=3", "--no-mfu", "--no-tensorboard", "--deterministic", "--eval-every=10", "--log-every=0",
            "--elastic=2"]
 OPTIONS_ON = {"cpu": ["--device=cpu", "--threads=1", "--layers=1", "--heads=2", "--width=16", "--context=12", "--batch=6"],
@@ -94,14 +94,21 @@ class Run:
     def last_step(self):
         return max((int(step) for step in re.findall(r"step (\d+)/", self.output())), default=0)
 
-    def await_condition(self, what, holds):
-        limit = time.monotonic() + DEADLINE
+    def await_condition(self, what, holds, slow_rank=None):
+        """slow_rank is stopped most of the time, so that all ranks need long for a step, also on an idle machine."""
+        step, limit = self.last_step(), time.monotonic() + DEADLINE
         while not holds():
             if time.monotonic() > limit:
-                self.fail(f"{what} did not come in {DEADLINE} s")
+                if self.last_step() == step:
+                    self.fail(f"{what} did not come, and no step in {DEADLINE} s")
+                step, limit = self.last_step(), time.monotonic() + DEADLINE
             if all(process.poll() is not None for process in self.processes):
                 self.fail(f"all ranks ended before {what}")
             time.sleep(0.002)
+            if slow_rank is not None:
+                self.send([slow_rank], signal.SIGSTOP)
+                time.sleep(0.02)
+                self.send([slow_rank], signal.SIGCONT)
 
     def send(self, ranks, number):
         for rank in ranks:
@@ -109,16 +116,10 @@ class Run:
 
     def wait(self, lost):
         """The survivors must end with 0."""
-        limit = time.monotonic() + DEADLINE
+        self.wait_for_all(lost)
         for rank, process in enumerate(self.processes):
-            if rank in lost:
-                continue
-            try:
-                code = process.wait(max(0.1, limit - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                self.fail(f"rank {rank} did not end in {DEADLINE} s")
-            if code != 0:
-                self.fail(f"rank {rank} ended with {code}")
+            if rank not in lost and process.returncode != 0:
+                self.fail(f"rank {rank} ended with {process.returncode}")
         self.end()
 
     def ended(self, lost):
@@ -242,11 +243,13 @@ def run_once(arguments, kind, folder, chance, expected):
 
 
 def undisturbed_tensors(arguments, folder):
-    run = Run(arguments, folder, ["--eval-every=0", "--checkpoint-every=0"])
-    run.wait([])
-    tensors = (folder / "checkpoints" / f"step-{arguments.steps:08}" / "tensors.safetensors").read_bytes()
-    shutil.rmtree(folder)
-    return tensors
+    """Of a run of arguments.steps, which is only made once."""
+    if arguments.steps not in arguments.undisturbed:
+        run = Run(arguments, folder, ["--eval-every=0", "--checkpoint-every=0"])
+        run.wait([])
+        arguments.undisturbed[arguments.steps] = (folder / "checkpoints" / f"step-{arguments.steps:08}" / "tensors.safetensors").read_bytes()
+        shutil.rmtree(folder)
+    return arguments.undisturbed[arguments.steps]
 
 
 def join_again(arguments, kind, folder):
@@ -256,35 +259,38 @@ def join_again(arguments, kind, folder):
     if kind == "returns-rank-0":
         return join_and_lead(arguments, folder)
     options.append(f"--elastic=2:{arguments.ranks - 1 if spare else arguments.ranks}")
-    steps = 15 * arguments.steps
+    steps, last = 5 * arguments.steps, arguments.ranks - 1
     while True:
         longer = argparse.Namespace(**{**vars(arguments), "steps": steps})
         run = Run(longer, folder.with_name(f"{folder.name}-of-{steps}"), [*options, "--eval-every=0", "--checkpoint-every=0"])
         run.await_condition("the first steps", lambda: run.last_step() >= 2)
         run.send([1], signal.SIGKILL)
         run.await_condition("the loss", lambda: LOST.search(run.output()))
-        refused = subprocess.run([*run.command, "--join", "--seed=77"], env=run.environment, capture_output=True, text=True, timeout=DEADLINE)
-        run.join()
         lost = [1]
+        refused = subprocess.Popen([*run.command, "--join", "--seed=77"], env=run.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        run.join()
         if kind == "returns-not":
-            run.await_condition("the invitation", lambda: list(run.folder.glob("join/*.answer")) or run.ended(lost))
+            run.await_condition("the invitation", lambda: list(run.folder.glob(f"join/*.{run.processes[-1].pid}.answer")) or run.ended(lost), last)
             run.send([arguments.ranks], signal.SIGKILL)
             lost.append(arguments.ranks)
+        else:
+            run.await_condition("the new rank", lambda: JOINED.search(run.output()) and refused.poll() is not None or run.ended(lost), last)
         if spare:
-            run.await_condition("the spare", lambda: JOINED.search(run.output()) or run.ended(lost))
             run.send([2], signal.SIGKILL)
-            lost = [1, 2]
+            lost.append(2)
         run.wait_for_all(lost)
+        refusal = refused.communicate(timeout=DEADLINE)[1]
         if "grow: the job goes on as before: " in run.output() or JOINED.search(run.output()) and (not spare or len(LOST.findall(run.output())) == 2):
             break
         shutil.rmtree(run.folder)
         steps *= 3
-    if (refused.returncode, refused.stderr) != (64, "muster-train: --join: the run was started with other options\n"):
-        run.fail(f"a process with other options ended with {refused.returncode}: {refused.stderr}")
+    if (refused.returncode, refusal) != (64, "muster-train: --join: the run was started with other options\n"):
+        run.fail(f"a process with other options ended with {refused.returncode}: {refusal}")
     run.wait(lost)
     if kind == "returns-not":
+        found = re.findall(r".*grow: the job goes on as before: .*|.*: lost .* on, .*|.* joined, after .*", run.output())
         if run.output().count("grow: the job goes on as before: ") + len(LOST.findall(run.output())) != 2:
-            run.fail("the process that was killed when it was invited is not in one line")
+            run.fail(f"the process that was killed when it was invited is not in one line of {found}")
     else:
         check_joined(arguments, run, spare)
     tensors = (run.folder / "checkpoints" / f"step-{steps:08}" / "tensors.safetensors").read_bytes()
@@ -295,7 +301,7 @@ def join_again(arguments, kind, folder):
 
 def join_and_lead(arguments, folder):
     """Two processes join, and all ranks before them are lost. If the run ends before that, a longer one follows."""
-    steps = 15 * arguments.steps
+    steps = 5 * arguments.steps
     lost = list(range(arguments.ranks))
     while True:
         longer = argparse.Namespace(**{**vars(arguments), "steps": steps})
@@ -305,7 +311,7 @@ def join_and_lead(arguments, folder):
         run.await_condition("the loss", lambda: LOST.search(run.output()))
         run.join()
         run.join()
-        run.await_condition("the new ranks", lambda: count_ranks(JOINED.findall(run.output())) == 2 or run.ended([1]))
+        run.await_condition("the new ranks", lambda: count_ranks(JOINED.findall(run.output())) == 2 or run.ended([1]), lost[-1])
         run.send([rank for rank in lost if rank != 1], signal.SIGKILL)
         run.wait_for_all(lost)
         if count_ranks(LOST.findall(run.output())) == len(lost):
@@ -376,7 +382,7 @@ def main():
     parser.add_argument("--device", choices=OPTIONS_ON, default="cpu")
     parser.add_argument("--output")
     arguments = parser.parse_args()
-    arguments.images = False
+    arguments.images, arguments.undisturbed = False, {}
     chance = random.Random(arguments.seed)
     print(f"seed {arguments.seed}", flush=True)
     folder = pathlib.Path(tempfile.mkdtemp())
