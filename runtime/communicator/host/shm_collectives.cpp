@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "communicator/host/shm_collectives.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,7 +20,6 @@ constexpr unsigned spins = 200;
 // Polls before a rank sleeps between them. A rank that waits for so long waits for computations.
 constexpr unsigned polls_before_sleep = 2000;
 constexpr unsigned polls_before_preferred_sleep = 2;
-constexpr std::chrono::microseconds sleep_between_polls{100};
 
 // The first rank creates the segment, the others open it. Null on all ranks if one of them has none.
 std::unique_ptr<SharedSegment> share_segment(CommunicatorGroup& group, const std::atomic<bool>& interrupted,
@@ -80,9 +76,9 @@ void ShmCollectives::on_spin(unsigned polls) {
   group_.warn_if_stalled();
   if (group_.deadline().passed()) group_.fail_stalled(group_.timeout());
   if (polls >= (prefer_sleep_ ? polls_before_preferred_sleep : polls_before_sleep))
-    std::this_thread::sleep_for(sleep_between_polls);
+    CoreYield::sleep();
   else
-    sched_yield();
+    core_.yield();
 }
 
 bool ShmCollectives::can_run(const CollectiveCall& call) {

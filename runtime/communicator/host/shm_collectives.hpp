@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "communicator/communicator_group.hpp"
+#include "communicator/host/core_yield.hpp"
 #include "communicator/host/shm_all_reduce.hpp"
 #include "muster/collective_call.hpp"
 
@@ -41,6 +42,7 @@ class ShmCollectives {
   const std::atomic<bool>& interrupted_;
   const std::atomic<bool>& prefer_sleep_;
   bool shares_cores_;  // one of the ranks
+  CoreYield core_;
   ShmAllReduce all_reduce_;
 };
 

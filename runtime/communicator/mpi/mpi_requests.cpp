@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "roster/roster.hpp"
@@ -24,7 +23,6 @@ constexpr unsigned spins = 200;
 // For prefer_sleeping_waits(). In 100 us a link of 10 Gbit/s moves 125 kB, which a connection's buffers hold;
 // a poll takes some 5 us.
 constexpr unsigned polls_before_sleep = 2;
-constexpr std::chrono::microseconds sleep_between_polls{100};
 
 // No message has it.
 constexpr int unused_tag = 0;
@@ -126,14 +124,11 @@ void MpiRequests::wait(Batch& batch) {
   batch.clear();
 }
 
-// A thread that yields its core to a compute thread gets it back after a scheduler slice, milliseconds later,
-// and takes half of its time. A thread that sleeps is woken when it is due and takes only the time it needs.
 void MpiRequests::yield_core(unsigned polls) {
-  if (prefer_sleep_ && polls >= polls_before_sleep && state_->mpi_mutex_waiters == 0) {
-    std::this_thread::sleep_for(sleep_between_polls);
-  } else {
-    sched_yield();
-  }
+  if (prefer_sleep_ && polls >= polls_before_sleep && state_->mpi_mutex_waiters == 0)
+    CoreYield::sleep();
+  else
+    core_.yield();
 }
 
 void MpiRequests::check_wait(unsigned polls) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "communicator/communicator_group.hpp"
+#include "communicator/host/core_yield.hpp"
 #include "communicator/mpi/mpi_state.hpp"
 #include "communicator/mpi/mpi_tags.hpp"
 #include "communicator/point_to_point.hpp"
@@ -113,6 +114,7 @@ class MpiRequests final : public PointToPoint {
   bool broken_ = false;
   std::atomic<bool> interrupted_{false};
   std::atomic<bool> prefer_sleep_{false};
+  CoreYield core_;
 };
 
 }  // namespace muster::detail
