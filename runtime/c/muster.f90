@@ -6,7 +6,8 @@ module muster
   implicit none
 
   integer(c_int), parameter :: MUSTER_ABI_VERSION = 1
-  integer(c_int), parameter :: MUSTER_OK = 0
+  integer(c_int), parameter :: MUSTER_OK = 0, MUSTER_USAGE = 64, MUSTER_DEVICE = 69, MUSTER_SYSTEM = 71
+  integer(c_int), parameter :: MUSTER_TEMPORARY = 75, MUSTER_ENVIRONMENT = 78
   integer(c_int32_t), parameter :: MUSTER_DEVICE_AUTOMATIC = 0, MUSTER_DEVICE_CPU = 1, MUSTER_DEVICE_CUDA = 2
   integer(c_int), parameter :: MUSTER_FLOAT32 = 0, MUSTER_FLOAT64 = 1, MUSTER_BFLOAT16 = 2, MUSTER_FLOAT16 = 3
   integer(c_int), parameter :: MUSTER_INT8 = 4, MUSTER_UINT8 = 5, MUSTER_INT32 = 6, MUSTER_UINT32 = 7

@@ -323,6 +323,19 @@ static int abort_job(muster_job* job, muster_communicator* world) {
   return status;
 }
 
+/* Each rank reduces another number of elements. */
+static int disagree(muster_job* job, muster_communicator* world) {
+  double values[2] = {1, 1};
+  const size_t count = muster_rank(job) == 0 ? 1 : 2;
+  const int status = muster_all_reduce(world, values, values, count, MUSTER_FLOAT64, MUSTER_SUM, NULL);
+  CHECK(status == MUSTER_USAGE);
+  if (!muster_last_error_reported_elsewhere())
+    fprintf(stderr, "c_program: rank %d: %s\n", muster_rank(job), muster_last_error());
+  muster_communicator_free(world);
+  muster_job_free(job);
+  return status;
+}
+
 int main(int argc, char** argv) {
   muster_join_options options = MUSTER_JOIN_OPTIONS_DEFAULT;
   muster_job* job = NULL;
@@ -346,6 +359,7 @@ int main(int argc, char** argv) {
   OK(muster_world(job, &world));
   CHECK(strlen(muster_backend(world)) > 0);
   if (argc > 1 && strcmp(argv[1], "abort") == 0) return abort_job(job, world);
+  if (argc > 1 && strcmp(argv[1], "disagree") == 0) return disagree(job, world);
   check_roster(job);
   check_store(job);
   check_timings(job);

@@ -10,6 +10,7 @@ program sum_of_ranks
   options%device = MUSTER_DEVICE_CPU
   call check(muster_join(options, job))
   call check(muster_world(job, world))
+  if (command_argument_count() == 1) call disagree()
   values = muster_rank(job) + 1
   call check(muster_all_reduce(world, c_loc(values), c_loc(values), size(values, kind=c_size_t), &
                                MUSTER_FLOAT64, MUSTER_SUM, c_null_ptr))
@@ -24,6 +25,13 @@ program sum_of_ranks
   call muster_job_free(job)
 
 contains
+
+  ! Each rank reduces another number of elements.
+  subroutine disagree()
+    values = 1
+    call check(muster_all_reduce(world, c_loc(values), c_loc(values), int(muster_rank(job) + 1, c_size_t), &
+                                 MUSTER_FLOAT64, MUSTER_SUM, c_null_ptr))
+  end subroutine
 
   ! Each rank's 1 times its number from 1, in the background.
   subroutine start_sum()
@@ -87,6 +95,7 @@ contains
     integer(c_int), intent(in) :: status
     if (status == MUSTER_OK) return
     if (muster_last_error_reported_elsewhere() == 0) print '(a)', 'sum_of_ranks: '//muster_message()
+    if (status == MUSTER_USAGE) stop MUSTER_USAGE
     stop 1
   end subroutine
 end program
