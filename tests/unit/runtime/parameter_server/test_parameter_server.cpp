@@ -6,8 +6,10 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "catch.hpp"
+#include "flood.hpp"
 #include "has.hpp"
 #include "reducer/chunk_tree.hpp"
 #include "server_fixture.hpp"
@@ -296,6 +298,19 @@ TEST_CASE("a push has a limited number of arguments and sums") {
   client->push_part({0, 0}, 0, Values(4));
   client->end_push({0, 0}, most, most);
   CHECK(client->wait_for(0) == most);
+}
+
+TEST_CASE("while strangers flood a server's listener, workers connect and push") {
+  ServerFixture fixture(4, options(1, 0), 3);
+  auto const endpoint = fixture.addresses()[0].endpoints.front();
+  Flood flood(endpoint.data(), endpoint.size(), "mustkey");
+  while (flood.connections() < Flood::kept) std::this_thread::sleep_for(1ms);
+  auto const errors = fixture.run_workers([&](Client& client, std::uint64_t worker) {
+    client.push_part({0, worker}, 0, Values(4, 1));
+    client.end_push({0, worker}, {}, {});
+  });
+  CHECK(errors.empty());
+  CHECK(fixture.parameters() == Values(4, 2));
 }
 
 TEST_CASE("a message that cannot be ends its connection and nothing else") {
