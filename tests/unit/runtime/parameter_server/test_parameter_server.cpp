@@ -231,7 +231,7 @@ TEST_CASE("with fixed tasks a lost worker's gradients are left out") {
 
 TEST_CASE("a wait that is too long names the worker or the server that is missing") {
   auto of = options(1, 0);
-  of.deadline = 200ms;
+  of.deadline = 2s;  // on a busy machine, answers take up to a second
   std::atomic<bool> hold{true};
   ServerFixture fixture(4, of, 3, [&](std::span<float>, const ParameterUpdate&) {
     while (hold) std::this_thread::sleep_for(1ms);
@@ -242,14 +242,14 @@ TEST_CASE("a wait that is too long names the worker or the server that is missin
   auto const missing = error_of([&] { client->wait_for(0); });
   REQUIRE(missing);
   CHECK(missing->code() == ErrorCode::deadline);
-  CHECK(has(missing->what(), "clock 0 is not complete after 200 ms: no gradient from rank 2 (host h2)"));
+  CHECK(has(missing->what(), "clock 0 is not complete after 2 s: no gradient from rank 2 (host h2)"));
   auto const other = fixture.connect(2);
   other->push_part({0, 1}, 0, Values(4, 1));
   other->end_push({0, 1}, {}, {});
   auto const silent = error_of([&] { other->wait_for(0); });
   REQUIRE(silent);
   CHECK(silent->code() == ErrorCode::deadline);
-  CHECK(has(silent->what(), "a push was not answered within 400 ms by rank 0 (host h0)"));
+  CHECK(has(silent->what(), "a push was not answered within 4 s by rank 0 (host h0)"));
   hold = false;
 }
 
