@@ -280,6 +280,9 @@ def join_again(arguments, kind, folder):
             lost.append(2)
         run.wait_for_all(lost)
         refusal = refused.communicate(timeout=DEADLINE)[1]
+        if kind == "returns-not" and run.processes[arguments.ranks].poll() == 0:  # it had read the invitation before it could be killed
+            shutil.rmtree(run.folder)
+            continue
         if "grow: the job goes on as before: " in run.output() or JOINED.search(run.output()) and (not spare or len(LOST.findall(run.output())) == 2):
             break
         shutil.rmtree(run.folder)
