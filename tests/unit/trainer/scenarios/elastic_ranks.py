@@ -282,6 +282,7 @@ def join_again(arguments, kind, folder):
         refusal = refused.communicate(timeout=DEADLINE)[1]
         if kind == "returns-not" and run.processes[arguments.ranks].poll() == 0:  # it had read the invitation before it could be killed
             shutil.rmtree(run.folder)
+            steps += 1  # other files
             continue
         if "grow: the job goes on as before: " in run.output() or JOINED.search(run.output()) and (not spare or len(LOST.findall(run.output())) == 2):
             break
