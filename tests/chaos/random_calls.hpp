@@ -44,7 +44,7 @@ class RandomCalls {
       if (what == 2) other.reduction = drawn.reduction;
       if (what == 3) other.peer = drawn.peer;
       if (what == 4) other = drawn;
-      // Its counts may differ between ranks.
+      // Counts of an all_to_all_v may differ between ranks, so the line has neither of the two calls.
       if (other.kind == Kind::all_to_all_v && call.kind == other.kind && call.type == other.type) continue;
       // A barrier has no arguments; everything else has elements.
       if (other.kind == Kind::barrier ? call.kind != Kind::barrier
@@ -71,6 +71,7 @@ void run_call(Communicator& world, const CollectiveCall& call) {
   std::vector<std::size_t> const counts(ranks, call.count);
   switch (call.kind) {
     case Kind::all_reduce:
+      // Some are asynchronous, without another random number.
       if (call.count % 3 == 0) return world.all_reduce_async(mine, call.reduction).wait();
       return world.all_reduce(mine, call.reduction);
     case Kind::reduce:
