@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <chrono>
 #include <thread>
 
 namespace muster::detail {
@@ -13,7 +14,7 @@ using std::chrono::steady_clock;
 constexpr std::chrono::microseconds sleep_between_polls{100};
 // Between ranks that only poll, a yield takes some microseconds. The shortest time slices are of 0.7 ms.
 constexpr std::chrono::microseconds long_yield{500};
-// Some waits' polls. Then another yield finds out whether the core is still in use.
+// As many polls as several waits take. The next yield then finds out whether others still use the core.
 constexpr int sleeps_after_long_yield = 100;
 
 }  // namespace

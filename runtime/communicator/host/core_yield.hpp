@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
-
 namespace muster::detail {
 
 /// Gives the core to other threads between two polls of a wait. Not thread-safe.
