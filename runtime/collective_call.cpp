@@ -9,20 +9,6 @@
 namespace muster::detail {
 namespace {
 
-bool reduces(OperationKind kind) {
-  return kind == OperationKind::all_reduce || kind == OperationKind::reduce ||
-         kind == OperationKind::reduce_scatter || kind == OperationKind::reduce_scatter_v;
-}
-
-// Each rank's share has a length of its own, and every rank has all lengths.
-bool has_shares(OperationKind kind) {
-  return kind == OperationKind::all_gather_v || kind == OperationKind::reduce_scatter_v;
-}
-
-bool has_root(OperationKind kind) {
-  return kind == OperationKind::reduce || kind == OperationKind::broadcast;
-}
-
 // The text goes into messages, so a long list is cut to its digest.
 std::string describe_counts(const CollectiveCall& call) {
   constexpr std::size_t most = 16;
@@ -40,16 +26,19 @@ const char* to_string(OperationKind kind) noexcept {
   return names[static_cast<std::size_t>(kind)];
 }
 
-std::uint64_t CollectiveCall::digest() const noexcept {
-  // Odd multipliers with about as many ones as zeros, so that every argument changes the upper bits.
-  constexpr std::uint64_t first = 0x9e3779b97f4a7c15, second = 0xc2b2ae3d27d4eb4f;
-  auto const arguments = static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(type) << 8 |
-                         static_cast<std::uint64_t>(reduces(kind) ? reduction : Reduction::sum) << 16 |
-                         static_cast<std::uint64_t>(factor.has_value()) << 24 |
-                         static_cast<std::uint64_t>(has_root(kind) ? peer : 0) << 32;
-  if (!has_shares(kind)) return (arguments + 1) * first ^ count * second;
-  auto digest = (arguments + 1) * first;
-  for (auto const share : counts) digest = (digest ^ share) * second;
+CollectiveCall unpack_call(std::uint64_t packed_arguments, std::size_t count) {
+  auto const byte = [packed_arguments](int at) { return packed_arguments >> at & 0xff; };
+  return {.kind = static_cast<OperationKind>(byte(0)),
+          .count = count,
+          .type = static_cast<DataType>(byte(8)),
+          .reduction = static_cast<Reduction>(byte(16)),
+          .peer = static_cast<int>(packed_arguments >> 32),
+          .factor = byte(24) != 0 ? std::optional(1.0) : std::nullopt};
+}
+
+std::uint64_t CollectiveCall::digest_of_shares() const noexcept {
+  auto digest = (packed_arguments() + 1) * first_multiplier;
+  for (auto const share : counts) digest = (digest ^ share) * second_multiplier;
   return digest;
 }
 

@@ -76,8 +76,10 @@ class CommunicatorGroup {
   class WaitScope {
    public:
     explicit WaitScope(control::OperationState& state)
-        : operation_state_(state), before_(state.inside.exchange(true)) {}
-    ~WaitScope() { operation_state_.inside = before_; }
+        : operation_state_(state), before_(state.inside.load(std::memory_order_relaxed)) {
+      state.inside.store(true, std::memory_order_release);
+    }
+    ~WaitScope() { operation_state_.inside.store(before_, std::memory_order_release); }
     WaitScope(const WaitScope&) = delete;
     WaitScope& operator=(const WaitScope&) = delete;
 

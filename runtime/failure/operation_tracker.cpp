@@ -17,42 +17,33 @@ std::uint64_t mix(std::uint64_t before, std::uint64_t operation) {
 
 }  // namespace
 
-void OperationState::enter(const char* name) {
-  auto const now = number.load(std::memory_order_relaxed) + 1;
-  auto& recent = recent_[now % recent_.size()];
-  recent.is_call.store(false, std::memory_order_relaxed);
-  enter(name, now, fnv1a(name));
-}
+void OperationState::enter(const char* name) { enter(name, no_call, 0, fnv1a(name)); }
 
 void OperationState::enter(const detail::CollectiveCall& call) {
-  auto const now = number.load(std::memory_order_relaxed) + 1;
-  auto& recent = recent_[now % recent_.size()];
-  constexpr auto order = std::memory_order_relaxed;
-  recent.kind.store(call.kind, order);
-  recent.count.store(call.count, order);
-  recent.type.store(call.type, order);
-  recent.reduction.store(call.reduction, order);
-  recent.peer.store(call.peer, order);
-  recent.is_premul_sum.store(call.factor.has_value(), order);
-  // The counts of each rank's share are not kept.
-  recent.is_call.store(call.counts.empty(), order);
-  enter(detail::to_string(call.kind), now, call.digest());
+  enter(detail::to_string(call.kind), call.counts.empty() ? call.packed_arguments() : no_call, call.count,
+        call.digest());
 }
 
-void OperationState::enter(const char* name, std::uint64_t sequence, std::uint64_t operation_digest) {
+void OperationState::enter(const char* name, std::uint64_t arguments, std::uint64_t count,
+                           std::uint64_t operation_digest) {
+  constexpr auto order = std::memory_order_relaxed;
+  auto const sequence = number.load(order) + 1;
   auto const digest = mix(this->digest(), operation_digest);
-  digest_.store(digest, std::memory_order_relaxed);
+  digest_.store(digest, order);
   auto& recent = recent_[sequence % recent_.size()];
-  // A reader that sees them sees all operations before, too.
-  recent.digest.store(digest, std::memory_order_release);
-  recent.name.store(name, std::memory_order_release);
-  operation = name;
-  number = sequence;
+  // A reader that sees a part of this record sees the number before it, too, and takes the record for none.
+  std::atomic_thread_fence(std::memory_order_release);
+  recent.name.store(name, order);
+  recent.arguments.store(arguments, order);
+  recent.count.store(count, order);
+  recent.digest.store(digest, order);
+  operation.store(name, order);
+  number.store(sequence, std::memory_order_release);
   if (flight_recorder) flight_recorder->enter(name, group.c_str(), sequence);
 }
 
 void OperationState::enter_point_to_point(const char* name) {
-  operation = name;
+  operation.store(name, std::memory_order_release);
   if (flight_recorder) flight_recorder->enter(name, group.c_str(), 0);
 }
 
@@ -60,16 +51,11 @@ std::string OperationState::operation_at(std::uint64_t sequence) const {
   if (!is_recent(sequence)) return "";
   auto const& recent = recent_[sequence % recent_.size()];
   const char* const name = recent.name;
-  bool const is_call = recent.is_call;
-  detail::CollectiveCall const call{.kind = recent.kind,
-                                    .count = recent.count,
-                                    .type = recent.type,
-                                    .reduction = recent.reduction,
-                                    .peer = recent.peer,
-                                    .factor = recent.is_premul_sum ? std::optional(1.0) : std::nullopt};
+  auto const arguments = recent.arguments.load();
+  auto const count = recent.count.load();
   // The program may have written the next call meanwhile.
   if (!is_recent(sequence) || name == nullptr) return "";
-  return is_call ? detail::describe_call(call) : name;
+  return arguments == no_call ? name : detail::describe_call(detail::unpack_call(arguments, count));
 }
 
 std::vector<std::uint64_t> OperationState::digests_until(std::uint64_t sequence) const {

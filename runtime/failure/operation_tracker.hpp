@@ -18,7 +18,9 @@
 namespace muster::control {
 
 /// A rank's state in one communicator: how many collective operations it entered, and the name of the last
-/// operation, point-to-point messages included. The program's thread writes, the control thread reads.
+/// operation, point-to-point messages included. The program's thread writes, the control thread reads. A call
+/// writes it without locked instructions, which would take longer than the rest of a short call's
+/// bookkeeping.
 struct OperationState {
   std::atomic<std::uint64_t> number{0};
   std::atomic<const char*> operation{""};  ///< a string literal
@@ -43,17 +45,14 @@ struct OperationState {
  private:
   struct CallRecord {
     std::atomic<const char*> name;
-    std::atomic<std::uint64_t> count;
-    std::atomic<detail::OperationKind> kind;
-    std::atomic<DataType> type;
-    std::atomic<Reduction> reduction;
-    std::atomic<bool> is_premul_sum;
-    std::atomic<bool> is_call;  ///< the members above but `name` are set
-    std::atomic<int> peer;
-    std::atomic<std::uint64_t> digest;  ///< of the operations up to this one
+    std::atomic<std::uint64_t> arguments;  ///< packed_arguments() of a call; no_call
+    std::atomic<std::uint64_t> count;      ///< of a call
+    std::atomic<std::uint64_t> digest;     ///< of the operations up to this one
   };
+  // Of an operation without arguments, and of one whose counts for each rank are not kept.
+  static constexpr std::uint64_t no_call = ~std::uint64_t{0};
 
-  void enter(const char* name, std::uint64_t sequence, std::uint64_t operation_digest);
+  void enter(const char* name, std::uint64_t arguments, std::uint64_t count, std::uint64_t operation_digest);
   bool is_recent(std::uint64_t sequence) const {
     auto const now = number.load();
     // The program may be writing the next record already.

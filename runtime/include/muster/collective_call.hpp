@@ -36,6 +36,18 @@ inline constexpr std::size_t operation_kinds = 15;
 
 const char* to_string(OperationKind kind) noexcept;
 
+constexpr bool reduces(OperationKind kind) noexcept {
+  return kind == OperationKind::all_reduce || kind == OperationKind::reduce ||
+         kind == OperationKind::reduce_scatter || kind == OperationKind::reduce_scatter_v;
+}
+constexpr bool has_root(OperationKind kind) noexcept {
+  return kind == OperationKind::reduce || kind == OperationKind::broadcast;
+}
+/// Each rank's share has a length of its own, and every rank has all lengths.
+constexpr bool has_shares(OperationKind kind) noexcept {
+  return kind == OperationKind::all_gather_v || kind == OperationKind::reduce_scatter_v;
+}
+
 /// A call of an operation on buffers, or of a barrier. `in` and `out` are equal for an operation in place and
 /// do not overlap otherwise; in an all_gather and a reduce_scatter, with and without _v, the short buffer may
 /// also be this rank's share of the long one. reduce, broadcast and recv are in place.
@@ -66,14 +78,32 @@ struct CollectiveCall {
     if (kind == OperationKind::send) return 0;
     return kind == OperationKind::all_gather || kind == OperationKind::all_to_all ? count * ranks : count;
   }
+  /// The arguments but counts and the factor's value that must be equal on all ranks, as one number.
+  std::uint64_t packed_arguments() const noexcept {
+    return static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(type) << 8 |
+           static_cast<std::uint64_t>(reduces(kind) ? reduction : Reduction::sum) << 16 |
+           static_cast<std::uint64_t>(factor.has_value()) << 24 |
+           static_cast<std::uint64_t>(has_root(kind) ? peer : 0) << 32;
+  }
   /// A number that differs, almost certainly, when an argument differs that must be equal on all ranks.
-  std::uint64_t digest() const noexcept;
+  std::uint64_t digest() const noexcept {
+    if (has_shares(kind)) return digest_of_shares();
+    return (packed_arguments() + 1) * first_multiplier ^ count * second_multiplier;
+  }
 
  private:
+  // Odd, and with about as many ones as zeros, so that every argument changes the upper bits.
+  static constexpr std::uint64_t first_multiplier = 0x9e3779b97f4a7c15,
+                                 second_multiplier = 0xc2b2ae3d27d4eb4f;
+
+  std::uint64_t digest_of_shares() const noexcept;
   static std::size_t sum(std::span<const std::size_t> all) noexcept {
     return std::reduce(all.begin(), all.end());
   }
 };
+
+/// The call with these packed_arguments(), for describe_call().
+CollectiveCall unpack_call(std::uint64_t packed_arguments, std::size_t count);
 
 /// "all_reduce of 1000 float32, sum": the call with every argument that must be equal on all ranks.
 std::string describe_call(const CollectiveCall& call);
