@@ -239,7 +239,9 @@ void Coordinator::add_contribution(int rank, protocol::Contribution contribution
                              "same calls in the same order",
                              describe_rank(roster_[static_cast<std::size_t>(rank)]), name)});
   }
-  if (round.is_complete()) complete_round(name, round);
+  if (round.is_complete()) return complete_round(name, round);
+  if (rounds_.size() == 1) return;
+  if (auto const failure = find_departure(roster_, rounds_)) fail(*failure);
 }
 
 void Coordinator::complete_round(const std::string& name, GatherRound& round) {
@@ -328,14 +330,21 @@ void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& rep
   auto const members = decode_ranks(report.members, static_cast<int>(roster_.size()));
   if (report.warning && !is_new_warning(report)) return;
   query_is_warning_ = report.warning;
+  // A rank that leaves after its reply may have entered the operation in between.
+  auto const leaving = leaving_ranks(rounds_);
   query_states(members, report.communicator, report.number,
-               [this, rank, report, members,
+               [this, rank, report, members, leaving,
                 diagnosis = StallDiagnosis(rank, report, members)](const RankStates& states) {
                  // An earlier call may have ended on all ranks although it differed.
                  if (auto const first = diagnosis.first_mismatch(states); first && *first < report.number) {
                    auto earlier = report;
                    earlier.number = *first;
                    return query_mismatch(StallDiagnosis(rank, earlier, members), members, earlier);
+                 }
+                 auto const gone = diagnosis.find_behind(states, leaving);
+                 if (!gone.empty()) {
+                   auto const call = describe_operation(report.operation, report.number, report.communicator);
+                   return fail(departure(roster_, gone, {rank}, call));
                  }
                  auto failure = diagnosis.diagnose(roster_, states);
                  if (!failure) return;

@@ -62,4 +62,34 @@ std::string describe_other_rounds(const std::vector<Hello>& roster, const Rounds
   return text;
 }
 
+std::set<int> leaving_ranks(const Rounds& rounds) {
+  std::set<int> ranks;
+  for (const auto& [unused_name, round] : rounds) {
+    if (!round->last()) continue;
+    auto const arrived = round->arrived();
+    ranks.insert(arrived.begin(), arrived.end());
+  }
+  return ranks;
+}
+
+Failure departure(const std::vector<Hello>& roster, const std::vector<int>& gone,
+                  const std::vector<int>& waiting, const std::string& call) {
+  auto const text =
+      fmt::format("{} left the job while {} wait{} for {} in {}: all ranks must make the same calls",
+                  describe_ranks(roster, gone), describe_ranks(roster, waiting),
+                  waiting.size() == 1 ? "s" : "", gone.size() == 1 ? "it" : "them", call);
+  return {ErrorCode::usage, gone.front(), text};
+}
+
+std::optional<Failure> find_departure(const std::vector<Hello>& roster, const Rounds& rounds) {
+  auto const leaving = leaving_ranks(rounds);
+  for (const auto& [name, round] : rounds) {
+    auto gone = round->missing();
+    std::erase_if(gone, [&leaving](int rank) { return !leaving.contains(rank); });
+    auto const waiting = round->arrived();
+    if (!gone.empty() && !waiting.empty() && !round->last()) return departure(roster, gone, waiting, name);
+  }
+  return std::nullopt;
+}
+
 }  // namespace muster::control

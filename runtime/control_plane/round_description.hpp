@@ -4,11 +4,13 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "control_plane/gather_round.hpp"
+#include "failure/failure.hpp"
 #include "muster/job.hpp"
 
 namespace muster::control {
@@ -26,5 +28,15 @@ std::string describe_missing(const std::vector<Hello>& roster, const GatherRound
 /// wait, and adds those for which they wait.
 std::string describe_other_rounds(const std::vector<Hello>& roster, const Rounds& rounds,
                                   std::set<int>& ranks, const GatherRound* late = nullptr);
+
+/// The ranks that wait in leave(). They make no further call.
+std::set<int> leaving_ranks(const Rounds& rounds);
+
+/// "rank 3 (host n1) left the job while rank 0 (host n0) waits for it in split 2: …". `call`: "split 2".
+/// The first rank that is gone reports it.
+Failure departure(const std::vector<Hello>& roster, const std::vector<int>& gone,
+                  const std::vector<int>& waiting, const std::string& call);
+/// When ranks wait in a round for ranks that wait in leave().
+std::optional<Failure> find_departure(const std::vector<Hello>& roster, const Rounds& rounds);
 
 }  // namespace muster::control

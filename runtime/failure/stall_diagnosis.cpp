@@ -120,6 +120,16 @@ std::string StallDiagnosis::describe_waiting_ranks(const std::vector<Hello>& ros
              : "; every rank entered it and none has left it: the transport between them is stuck or slow";
 }
 
+std::vector<int> StallDiagnosis::find_behind(const RankStates& states, const std::set<int>& ranks) const {
+  std::vector<int> behind;
+  for (int const member : members_) {
+    auto const reply = states.find(member);
+    if (ranks.contains(member) && reply != states.end() && reply->second.number < report_.number)
+      behind.push_back(member);
+  }
+  return behind;
+}
+
 std::set<int> StallDiagnosis::find_missing(const RankStates& states) const {
   std::set<int> missing;
   for (int const member : members_) {

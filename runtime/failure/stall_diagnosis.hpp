@@ -29,6 +29,8 @@ class StallDiagnosis {
   /// Names the ranks that did not enter the operation, entered another one in its place, or do not reply.
   /// Nothing when it was a warning and the reporter no longer waits.
   std::optional<Failure> diagnose(const std::vector<Hello>& roster, const RankStates& states) const;
+  /// Those of `ranks` that are members and have not entered the operation, as they reply.
+  std::vector<int> find_behind(const RankStates& states, const std::set<int>& ranks) const;
   /// The members other than the reporter that did not enter the operation, or do not reply.
   std::set<int> find_missing(const RankStates& states) const;
 

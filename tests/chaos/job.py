@@ -34,13 +34,13 @@ LINE = {
     "stop": rf"rank {{culprit}} \(.*{ENDED}",
     "exit": rf"rank {{culprit}} \(.*{ENDED}",
     "throw": "the culprit has a reason of its own",
-    "return": r"leave: \d+ of \d+ ranks missing",
+    "return": r"rank {culprit} \(.*\) left the job while .* in .*: all ranks must make the same calls",
     "other_call": "all ranks must make the same calls in the same order",
 }
 # Exit codes: of the culprit, and of the others.
 CODES = {
     "none": (0, 0), "kill": (-9, 75), "kill_two": (-9, 75), "kill_leaders": (-9, 75), "link_down": (75, 75), "abort": (-6, 75), "stop": (-9, 75), "exit": (0, 75), "throw": (1, 75),
-    "return": (0, 75), "other_call": (64, 64),
+    "return": (0, 64), "other_call": (64, 64),
 }
 SECONDS = 60  # for any job, also on a busy machine; twice as many on the lab, and five times as many with a network
 NETWORKS = {"": {}, "delay": {"delay": 0.2}, "loss": {"loss": 0.3}}

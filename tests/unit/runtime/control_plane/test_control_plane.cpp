@@ -98,22 +98,21 @@ TEST_CASE("when the missing ranks wait in another call, the error names the rank
   }
 }
 
-TEST_CASE("when a rank leaves too early, the error names the calls in which the other ranks are") {
+TEST_CASE("a rank that leaves while others wait for it in a call ends the job at once") {
   ControlPlaneFixture fixture(4);
-  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
-    auto const save = [&] {
-      for (Deadline const deadline(20s); !plane.failed() && !deadline.passed();)
-        std::this_thread::sleep_for(1ms);
-    };
-    if (rank < 2) run_on_rank_0(&plane, rank, 4, "save", save, 20s);
-    if (rank == 2) plane.barrier("barrier 'epoch'", 20s);
-    if (rank == 3) plane.final_barrier("leave", short_wait);
+  bool const leaves_first = GENERATE(true, false);
+  auto const began = std::chrono::steady_clock::now();
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+    if ((rank == 3) != leaves_first) std::this_thread::sleep_for(100ms);
+    rank == 3 ? plane.final_barrier("leave", 20s) : plane.barrier("epoch", 20s);
   });
-  REQUIRE(thrown[3]);
-  INFO(thrown[3]->what());
-  CHECK(has(thrown[3]->what(), "leave: 3 of 4 ranks missing after 3 s: rank 0 "));
-  CHECK(has(thrown[3]->what(), "; rank 2 is in barrier 'epoch'; ranks 0, 1 are in section 'save'"));
+  CHECK(std::chrono::steady_clock::now() - began < soon);
+  REQUIRE((thrown[0] && thrown[3]));
+  CHECK(count_reporters(thrown) == 1);
   CHECK_FALSE(thrown[3]->reported_elsewhere());
+  CHECK(thrown[0]->exit_code() == 64);
+  CHECK(has(thrown[3]->what(), "rank 3 (host h3, GPU 0000:03:00.0) left the job while "));
+  CHECK(has(thrown[3]->what(), " for it in epoch: all ranks must make the same calls"));
 }
 
 TEST_CASE("when rank 0 is missing, another rank reports it") {
@@ -245,6 +244,34 @@ TEST_CASE("when an operation stalls, the error names the rank that has not enter
             "all_reduce (operation 5 on communicator 'world') did not complete within 600 s"));
   CHECK(has(thrown[0]->what(),
             "not entered by rank 1 (host h1, GPU 0000:01:00.0), whose last call there was broadcast"));
+}
+
+TEST_CASE("a wait in an operation ends when a rank that has not entered it has left") {
+  ControlPlaneFixture fixture(3);
+  std::vector<std::shared_ptr<OperationState>> states;
+  for (auto& plane : fixture.planes) states.push_back(plane->register_communicator("world"));
+  int const entered = GENERATE(4, 5);  // by the rank that leaves
+  for (int r = 0; r < 3; ++r) {
+    states[static_cast<std::size_t>(r)]->number = r == 1 ? entered : 5;
+    states[static_cast<std::size_t>(r)]->inside = r == 0;
+  }
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+    if (rank == 1) plane.final_barrier("leave", short_wait);
+    if (rank != 0) return;
+    std::this_thread::sleep_for(500ms);
+    plane.report_operation({0, 1, 2}, {.communicator = "world",
+                                       .number = 5,
+                                       .operation = "all_reduce",
+                                       .waited = 1s,
+                                       .warning = true,
+                                       .silent = true});
+  });
+  REQUIRE(thrown[1]);
+  INFO(thrown[1]->what());
+  CHECK(has(thrown[1]->what(),
+            "rank 1 (host h1, GPU 0000:01:00.0) left the job while rank 0 (host h0, GPU 0000:00:00.0) waits "
+            "for it in all_reduce (operation 5 on communicator 'world')") == (entered == 4));
+  CHECK(thrown[1]->code() == (entered == 4 ? ErrorCode::usage : ErrorCode::deadline));
 }
 
 TEST_CASE("when a point-to-point message stalls, the error does not compare operation numbers") {
