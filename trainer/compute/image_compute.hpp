@@ -46,7 +46,8 @@ struct PoolShape {
 template <typename Real>
 struct BatchNorm {
   using Sum = Accurate<Real>;
-  /// Adds values over all ranks, in place.
+  /// Adds values over all ranks, in place. They are in the memory of the compute, and those on a GPU are
+  /// added on its stream.
   using AllReduce = std::function<void(std::span<double>)>;
 
   int batch = 0, pixels = 0, channels = 0;

@@ -14,10 +14,7 @@ namespace {
 std::string no_gpu_reason(const Options& o) {
   if (o.dtype == "fp32" && o.origins.contains("dtype")) return fp32_on_gpu;
   if (!models::is_image_network(o.model_name)) return describe_missing_kernels(o.model);
-  const std::string missing = describe_missing_kernels();
-  return missing.empty() && o.sync_batch_norm
-             ? "the GPU has no batch normalization over all ranks, so no --sync-batch-norm"
-             : missing;
+  return describe_missing_kernels();
 }
 
 }  // namespace

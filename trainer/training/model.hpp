@@ -55,7 +55,7 @@ class Model {
   /// Overwrites the gradients with gradient_scale * d sum / d parameters. sum is the cross-entropy (nats)
   /// summed over the predictions of the loaded samples; the compute's loss() returns it afterwards.
   virtual void gradients(float gradient_scale, const Ready& ready) = 0;
-  /// Adds values over all ranks, in place.
+  /// As compute::BatchNorm's.
   using AllReduce = std::function<void(std::span<double>)>;
   /// From now on gradients() normalizes batches by the statistics of all ranks' samples together, and every
   /// rank has to call it. Without batch normalization nothing changes.

@@ -47,6 +47,7 @@ CudaImageCompute::CudaImageCompute(CudaCompute& compute)
       handle_(cudnn_, gpu_.stream()),
       convolution_(gpu_, cudnn_, handle_.value),
       batch_norm_(gpu_, cudnn_, handle_.value),
+      sync_batch_norm_(compute, batch_norm_),
       inputs_(gpu_),
       targets_(gpu_) {}
 
@@ -100,9 +101,11 @@ void CudaImageCompute::finish(const BatchNorm<bfloat16>& norm) {
 
 void CudaImageCompute::normalize(const BatchNorm<bfloat16>& norm, float* batch_mean, float* batch_variance,
                                  double share) {
-  require(norm.all_reduce == nullptr,
-          "on a GPU batch normalization takes each rank's own batch, without --sync-batch-norm");
-  batch_norm_.normalize(norm, batch_mean, batch_variance, share);
+  if (norm.all_reduce != nullptr) {
+    sync_batch_norm_.normalize(norm, batch_mean, batch_variance, share);
+  } else {
+    batch_norm_.normalize(norm, batch_mean, batch_variance, share);
+  }
   finish(norm);
 }
 
@@ -122,6 +125,7 @@ void CudaImageCompute::normalize_backward(const BatchNorm<bfloat16>& norm, bfloa
            norm.relu ? static_cast<const bfloat16*>(norm.out) : nothing, static_cast<const bfloat16*>(d_out),
            d_also, g);
   }
+  if (norm.all_reduce != nullptr) return sync_batch_norm_.backward(norm, g, d_x, d_gain, d_bias);
   batch_norm_.backward(norm, g, d_x, d_gain, d_bias);
 }
 

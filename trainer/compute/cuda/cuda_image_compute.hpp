@@ -9,6 +9,7 @@
 #include "compute/cuda/cudnn_library.hpp"
 #include "compute/cuda/gpu.hpp"
 #include "compute/cuda/staging.hpp"
+#include "compute/cuda/sync_batch_norm.hpp"
 #include "compute/image_compute.hpp"
 
 namespace muster::compute::cuda {
@@ -19,8 +20,7 @@ class CudaCompute;
 /// batch normalization by cuDNN, the rest by own kernels. As its other calls, these enqueue their work and
 /// return; send() waits until the call before the last has copied its array. cuDNN rounds the gradients of
 /// convolutions' weights to bfloat16. Arrays' memory goes on to a multiple of 16 bytes.
-/// @throws Error(ErrorCode::device) with cuDNN's reason; Error(ErrorCode::usage) for statistics over all
-/// ranks.
+/// @throws Error(ErrorCode::device) with cuDNN's reason.
 class CudaImageCompute final : public ImageCompute<bfloat16> {
  public:
   explicit CudaImageCompute(CudaCompute& compute);
@@ -83,6 +83,7 @@ class CudaImageCompute final : public ImageCompute<bfloat16> {
   Handle handle_;
   CudnnConvolution convolution_;
   CudnnBatchNorm batch_norm_;
+  SyncBatchNorm sync_batch_norm_;
   Staging inputs_, targets_;
   Arena<bfloat16> weight_;  ///< or its gradient, the channels last
   Arena<bfloat16> logits_;  ///< with padding

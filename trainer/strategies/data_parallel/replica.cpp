@@ -119,11 +119,16 @@ void Replica::create_reducer() {
   synchronize_batch_norm();
 }
 
+// On the host the reducer uses its communicator at the same time. NCCL runs the operations of one
+// communicator in the order of their calls, which is that of the layers on every rank, and several at once
+// could wait for each other's room on the GPUs.
 void Replica::synchronize_batch_norm() {
   if (!settings_.sync_batch_norm || world_.size() == 1) return;
-  batch_norm_world_ = host_.split(0, 0);
+  const Stream stream = compute_.stream();
   model_->synchronize_batch_norm(
-      [this](std::span<double> values) { batch_norm_world_->all_reduce(values, Reduction::sum); });
+      [ranks = stream ? world_ : world_.split(0, 0), stream](std::span<double> values) mutable {
+        ranks.all_reduce(values, Reduction::sum, stream);
+      });
 }
 
 Share Replica::chunk_samples(std::uint64_t first, std::uint64_t chunk) const {

@@ -196,7 +196,6 @@ class Replica : public Strategy {
   std::vector<int> copied_ranks_;  ///< copied_ranks()
   std::optional<PartCopy> copy_;
   std::optional<Reducer> reducer_;  ///< created at the first step; reduces the extra scalars and every tensor
-  std::optional<Communicator> batch_norm_world_;  ///< beside the reducer's, which is in use at the same time
   std::uint64_t reduced_steps_ = 0;
   InFlightStep begun_;  ///< the last one
   std::deque<InFlightStep> in_flight_;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strategies/offload/offloaded_model.hpp"
 
+#include <span>
+#include <vector>
+
 #include "muster/error.hpp"
 
 namespace muster {
@@ -34,6 +37,15 @@ void OffloadedModel::download(std::size_t tensor) {
   side_stream_->wait_for_main();
   side_stream_->download(to.data(), from, to.size_bytes());
   copies_.emplace_back(tensor, side_stream_->position());
+}
+
+void OffloadedModel::synchronize_batch_norm(const AllReduce& all_reduce) {
+  device_->synchronize_batch_norm([all_reduce, &memory = device_compute_.memory()](std::span<double> values) {
+    std::vector<double> on_host(values.size());
+    memory.copy_out(on_host.data(), values.data(), values.size_bytes());
+    all_reduce(on_host);
+    memory.copy_in(values.data(), on_host.data(), values.size_bytes());
+  });
 }
 
 void OffloadedModel::gradients(float gradient_scale, const Ready& ready) {

@@ -37,6 +37,8 @@ class OffloadedModel final : public Model {
   void load_samples(std::uint64_t first, std::uint64_t count) override {
     device_->load_samples(first, count);
   }
+  /// `all_reduce` takes host memory, to which the device's values are copied.
+  void synchronize_batch_norm(const AllReduce& all_reduce) override;
   /// A gradient is copied while the device computes the next ones, and ready once it is on the host. Returns
   /// when all are.
   void gradients(float gradient_scale, const Ready& ready) override;

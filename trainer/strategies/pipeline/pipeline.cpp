@@ -48,13 +48,16 @@ template Pipeline::Pipeline(const pipeline::Settings&, const Replica::Settings&,
                             compute::Compute<bfloat16>&, const Communicator&, const Communicator&);
 
 // The replicas of a place run equally many micro-batches in the same order, so their all-reduces match, and
-// each of these waits for no later operation of a schedule.
+// each of these waits for no later operation of a schedule. Communicators as Replica's.
 void Pipeline::synchronize_batch_norm() {
   if (!training_.sync_batch_norm || plan_.replicas == 1) return;
-  batch_norm_replicas_ = host_.split(plan_.rank, plan_.replica);
+  const Stream stream = compute_.stream();
+  const Communicator on_host = host_.split(plan_.rank, plan_.replica);
   for (const auto& of : stages_) {
     of->model().synchronize_batch_norm(
-        [this](std::span<double> values) { batch_norm_replicas_->all_reduce(values, Reduction::sum); });
+        [replicas = stream ? of->group() : on_host, stream](std::span<double> values) mutable {
+          replicas.all_reduce(values, Reduction::sum, stream);
+        });
   }
 }
 

@@ -105,7 +105,6 @@ class Pipeline : public Strategy {
   Communicator host_;
   Communicator pipeline_;  ///< the ranks of this pipeline, by their place in it, on host memory
   Communicator tensors_;   ///< the same on the compute's memory
-  std::optional<Communicator> batch_norm_replicas_;  ///< of this rank's place, on host memory
   compute::UpdateCompute<float>& compute_;
   std::vector<StageTable> tables_;  ///< of all stages
   pipeline::StageLinks links_;

@@ -59,7 +59,13 @@ FAKE_CUDA=late same late-resnet 2
 FAKE_CUDA=late same late-resnets 4 --stages=2 --pipeline-schedule=gpipe --shard-optimizer
 FAKE_CUDA_SEED=3 same seed-resnet 2 --pipeline-schedule=interleaved-1f1b --virtual-stages=2 --balance=time
 FAKE_CUDA=late same late-resnet-zb-h1 2 --pipeline-schedule=zb-h1
+# Batch statistics over two pipelines: a sum over two ranks commutes, so all schedules have the bits of gpipe.
+mode=() whole=synced
+run $whole 4 --strategy=pipeline --stages=2 --pipeline-schedule=gpipe --sync-batch-norm
+FAKE_CUDA=late same late-synced 4 --stages=2 --sync-batch-norm
+FAKE_CUDA_SEED=9 same seed-synced-zb-h1 4 --stages=2 --pipeline-schedule=zb-h1 --sync-batch-norm
 # Dropout in two stages.
+mode=(--deterministic --chunk=2)
 "$train" make-data digits --output "$folder/digits" --train 12 --held-out 5 > "$folder/data.log"
 model=(--model=mnist-cnn --data="$folder/digits" --batch=8) whole=digits
 run $whole 1

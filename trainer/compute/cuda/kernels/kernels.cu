@@ -3,6 +3,7 @@
 // compile the same sources for their fake GPU.
 #include "compute/cuda/kernels/attention_backward.cuh"
 #include "compute/cuda/kernels/attention_forward.cuh"
+#include "compute/cuda/kernels/batch_norm.cuh"
 #include "compute/cuda/kernels/column_sum.cuh"
 #include "compute/cuda/kernels/cross_entropy.cuh"
 #include "compute/cuda/kernels/decode.cuh"

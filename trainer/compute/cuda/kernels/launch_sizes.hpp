@@ -39,6 +39,21 @@ inline constexpr std::size_t most_element_blocks = 8192;
 inline constexpr int column_parts = 64, norm_sum_blocks = 1024;
 inline constexpr std::size_t sum_bytes = 32 * sizeof(double);
 
+/// Parts of the rows whose sums batch normalization adds up, in blocks of element_threads. They depend on the
+/// sizes alone, so that the bits are the same on every GPU.
+constexpr std::size_t channel_blocks(std::size_t channels) {
+  return (channels + std::size_t{element_threads} - 1) / std::size_t{element_threads};
+}
+constexpr std::size_t batch_norm_parts(std::size_t rows, std::size_t channels) {
+  constexpr std::size_t most_blocks = 1024, rows_of_thread = 16;
+  const std::size_t threads = element_threads,
+                    rows_of_part = threads / std::min(channels, threads) * rows_of_thread,
+                    most = std::max<std::size_t>(most_blocks / channel_blocks(channels), 1);
+  return std::clamp<std::size_t>((rows + rows_of_part - 1) / rows_of_part, 1, most);
+}
+inline constexpr std::size_t batch_norm_parts_bytes = std::size_t{2 * element_threads} * sizeof(float),
+                             batch_norm_sums_bytes = std::size_t{2 * element_threads} * sizeof(double);
+
 /// Shared memory of a block of LayerNorm's backward pass.
 constexpr std::size_t norm_backward_bytes(int width) {
   const int pieces = (width + norm_columns - 1) / norm_columns;

@@ -2,6 +2,7 @@
 // CudaImageCompute: convolutions and batch normalization, and whole passes of networks, against the CPU's.
 #include <cmath>
 #include <cstdlib>
+#include <span>
 
 #include "catch.hpp"
 #include "models/conv_net.hpp"
@@ -86,11 +87,21 @@ void check_convolution(const ConvolutionShape& s) {
   CHECK(distance(d_bias.values(), d_b_expected) < in_float);
 }
 
-/// A number of images with so many pixels and channels.
+/// A number of images with so many pixels and channels. `sync`: with another rank that has equal images.
 struct NormCase {
   int batch, pixels, channels;
-  bool add, rectify;
+  bool add, rectify, sync = false;
 };
+
+/// The all-reduce of two ranks with equal values in this memory.
+BatchNorm<double>::AllReduce double_values(Memory& memory) {
+  return [&memory](std::span<double> values) {
+    std::vector<double> twice(values.size());
+    memory.copy_out(twice.data(), values.data(), values.size_bytes());
+    for (double& value : twice) value *= 2;
+    memory.copy_in(values.data(), twice.data(), values.size_bytes());
+  };
+}
 
 void check_batch_norm(const NormCase& c) {
   CAPTURE(c.channels, c.add, c.rectify);
@@ -108,6 +119,7 @@ void check_batch_norm(const NormCase& c) {
   const auto ex = exact(x), ea = exact(addend), eg = exact(gain), eb = exact(bias), e_also = exact(d_also);
   std::vector<double> expected(count), mean(channels), rstd(channels), batch_mean(channels),
       variance(channels), d_expected = exact(d_out), d_x_expected(count), dg(channels), db(channels);
+  const auto on_gpu_ranks = double_values(on.compute.memory()), on_cpu_ranks = double_values(host_memory());
   const BatchNorm<bfloat16> norm{c.batch,
                                  c.pixels,
                                  c.channels,
@@ -118,10 +130,20 @@ void check_batch_norm(const NormCase& c) {
                                  c.rectify,
                                  out.data(),
                                  saved.data(),
-                                 saved.data() + channels};
-  const BatchNorm<double> on_cpu{
-      c.batch,   c.pixels,        c.channels,  ex.data(),  eg.data(), eb.data(), c.add ? ea.data() : nullptr,
-      c.rectify, expected.data(), mean.data(), rstd.data()};
+                                 saved.data() + channels,
+                                 c.sync ? &on_gpu_ranks : nullptr};
+  const BatchNorm<double> on_cpu{c.batch,
+                                 c.pixels,
+                                 c.channels,
+                                 ex.data(),
+                                 eg.data(),
+                                 eb.data(),
+                                 c.add ? ea.data() : nullptr,
+                                 c.rectify,
+                                 expected.data(),
+                                 mean.data(),
+                                 rstd.data(),
+                                 c.sync ? &on_cpu_ranks : nullptr};
   on.gpu.normalize(norm, statistics.data(), statistics.data() + channels, 0.5);
   on.cpu.normalize(on_cpu, batch_mean.data(), variance.data(), 0.5);
   const auto result = out.values();
@@ -255,6 +277,12 @@ TEST_CASE("convolutions by cuDNN and their gradients", "[gpu operations][cudnn]"
 TEST_CASE("batch normalization by cuDNN, its statistics and gradients", "[gpu operations][cudnn]") {
   for (const NormCase& each :
        {NormCase{3, 20, 16, false, true}, NormCase{3, 20, 8, true, true}, NormCase{2, 9, 24, false, false}})
+    check_batch_norm(each);
+}
+
+TEST_CASE("batch normalization over ranks, its statistics and gradients", "[gpu operations][cudnn]") {
+  for (const NormCase& each : {NormCase{3, 20, 16, false, true, true}, NormCase{3, 20, 8, true, true, true},
+                               NormCase{2, 20, 21, false, false, true}})
     check_batch_norm(each);
 }
 
