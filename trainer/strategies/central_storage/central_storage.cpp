@@ -63,7 +63,6 @@ void CentralStorage::broadcast() {
   }
   barrier();
   upload({0, table().arena_size});
-  finish_upload();
 }
 
 void CentralStorage::scatter_state(const TrainingTensors& whole) {

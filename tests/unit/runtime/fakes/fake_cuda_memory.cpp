@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fake CUDA's memory, which is host memory. Calls without a stream use the default stream: they wait for
-// it alone, and a memset does not wait (CUDA Driver API, "API synchronization behavior").
+// it alone, and a memset does not wait (CUDA Driver API, "API synchronization behavior"). A program that
+// changes or unregisters host memory while a copy from it is in flight is aborted, also where later copies
+// would hide it.
 #include <cuda.h>
 
+#include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "fake_cuda.hpp"
 #include "stream_queues.hpp"
@@ -18,8 +25,41 @@ using fake_cuda::log_host_wait;
 
 namespace {
 
-std::mutex registered_mutex;
-std::set<void*> registered;  // host memory
+std::mutex host_mutex;
+auto& registered = *new std::map<void*, std::size_t>;  // host memory and its bytes
+auto& in_flight = *new std::multiset<const void*>;     // sources of copies
+
+[[noreturn]] void abort_program(const char* why) {
+  std::fprintf(stderr, "fake CUDA: %s\n", why);
+  std::abort();
+}
+
+/// A copy from host memory that a stream will make.
+class CopyFromHost {
+ public:
+  CopyFromHost(void* to, const void* from, std::size_t bytes)
+      : to_(to), from_(static_cast<const char*>(from)), before_(from_, from_ + bytes) {
+    std::lock_guard const lock(host_mutex);
+    place_ = in_flight.insert(from);
+  }
+  ~CopyFromHost() {
+    std::lock_guard const lock(host_mutex);
+    in_flight.erase(place_);
+  }
+  CopyFromHost(const CopyFromHost&) = delete;
+  CopyFromHost& operator=(const CopyFromHost&) = delete;
+  void run() {
+    if (!before_.empty() && std::memcmp(from_, before_.data(), before_.size()) != 0)
+      abort_program("host memory has changed before a copy from it was done");
+    std::memcpy(to_, from_, before_.size());
+  }
+
+ private:
+  void* to_;
+  const char* from_;
+  std::vector<char> before_;
+  std::multiset<const void*>::iterator place_;
+};
 
 template <typename Work>
 CUresult enqueue_work(CUstream stream, Work work) {
@@ -51,19 +91,26 @@ CUresult cuMemFreeHost(void* memory) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemHostRegister(void* memory, std::size_t, unsigned) {
+CUresult cuMemHostRegister(void* memory, std::size_t bytes, unsigned) {
   if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
-  std::lock_guard const lock(registered_mutex);
-  return registered.insert(memory).second ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  std::lock_guard const lock(host_mutex);
+  return registered.emplace(memory, bytes).second ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 }
 
 CUresult cuMemHostUnregister(void* memory) {
-  std::lock_guard const lock(registered_mutex);
-  return registered.erase(memory) == 1 ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  std::lock_guard const lock(host_mutex);
+  auto const found = registered.find(memory);
+  if (found == registered.end()) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  auto const copy = in_flight.lower_bound(memory);
+  if (copy != in_flight.end() && *copy < static_cast<char*>(memory) + found->second)
+    abort_program("host memory is unregistered while a copy from it is in flight");
+  registered.erase(found);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
-  return enqueue_work(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+  auto const copy = std::make_shared<CopyFromHost>(reinterpret_cast<void*>(to), from, bytes);
+  return enqueue_work(stream, [copy] { copy->run(); });
 }
 
 CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {

@@ -87,6 +87,21 @@ TEST_CASE(
   CHECK(live_cuda_objects() == 0);
 }
 
+TEST_CASE("before a reducer frees GPU memory, it waits for its work as communicators do, with a deadline") {
+  OnFakes fakes;
+  {
+    Reducer reducer(*fakes.world, std::vector<std::size_t>{100}, {.bucket_bytes = 1000});
+    setenv("FAKE_CUDA", "late", 1);
+    reducer.ready(0);
+    reducer.finish();
+    cuda_log();
+  }
+  std::string const log = cuda_log(), waits = "the host waits in ";
+  CHECK(log.find(waits) != std::string::npos);
+  CHECK(log.find(waits) == log.find(waits + "cuStreamQuery"));
+  setenv("FAKE_CUDA", "", 1);
+}
+
 TEST_CASE("on a GPU the caller's memory is registered if it is contiguous, else copied on the stream") {
   OnFakes fakes;
   std::vector<float> whole(30, 1.0f), apart(5, 2.0f);

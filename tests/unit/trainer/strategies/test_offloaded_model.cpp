@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "catch.hpp"
+#include "content.hpp"
 #include "strategies/central_storage/central_storage.hpp"
 #include "trainer/fakes/gpu_or_doubles.hpp"
 #include "trainer/scenarios/small_run.hpp"
@@ -35,6 +38,7 @@ struct OffloadedGpt {
 
   static Options tiny_run(const TemporaryFolder& folder) {
     Options options = small_run(folder);
+    write_file(folder / "text", content(folder / "text").substr(0, 600));  // the fake GPU is slow
     options.model = {1, 1, 64, 8};
     options.batch = 4;
     return options;
@@ -63,18 +67,35 @@ struct ExpectedLeak {
   }
 };
 
-std::uint64_t train_offloaded(const char* cuda) {
+/// The parameters' hash, and the validation losses after each step, whose wait is for the main stream alone.
+std::pair<std::uint64_t, std::vector<double>> train_offloaded(const char* cuda) {
   OffloadedGpt gpt(cuda);
-  for (int number = 0; number < 3; ++number) CHECK(gpt.step(number).finite);
+  std::vector<double> losses;
+  for (int number = 0; number < 3; ++number) {
+    CHECK(gpt.step(number).finite);
+    losses.push_back(gpt.storage.validate_share().loss.sum);
+  }
   const std::uint64_t hash = gpt.storage.parameter_hash();
   gpt.job.leave();
-  return hash;
+  return {hash, losses};
 }
 
 }  // namespace
 
 TEST_CASE("offloaded steps have the same bits however late the GPU works", "[gpu steps]") {
   CHECK(train_offloaded("late") == train_offloaded(""));
+}
+
+TEST_CASE("an offloaded state can be replaced while the GPU still copies the last one", "[gpu steps]") {
+  OffloadedGpt gpt("late");
+  CHECK(gpt.step(0).finite);
+  const TrainingTensors own = gpt.storage.tensors();
+  std::vector<float> parameters(own.parameters.begin(), own.parameters.end()),
+      moment1(own.moment1.begin(), own.moment1.end()), moment2(own.moment2.begin(), own.moment2.end());
+  for (float& value : parameters) value *= 2;
+  gpt.storage.scatter_state({parameters, moment1, moment2, {}});
+  CHECK(gpt.step(1).finite);
+  gpt.job.leave();
 }
 
 TEST_CASE("when the GPU's copies never end, an offloaded step ends after the limit", "[gpu steps]") {
