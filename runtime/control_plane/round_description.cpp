@@ -83,6 +83,7 @@ Failure departure(const std::vector<Hello>& roster, const std::vector<int>& gone
 
 std::optional<Failure> find_departure(const std::vector<Hello>& roster, const Rounds& rounds) {
   auto const leaving = leaving_ranks(rounds);
+  if (leaving.empty()) return std::nullopt;  // there may be thousands of rounds
   for (const auto& [name, round] : rounds) {
     auto gone = round->missing();
     std::erase_if(gone, [&leaving](int rank) { return !leaving.contains(rank); });
