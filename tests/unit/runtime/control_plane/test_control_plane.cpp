@@ -256,15 +256,17 @@ TEST_CASE("a wait in an operation ends when a rank that has not entered it has l
     states[static_cast<std::size_t>(r)]->inside = r == 0;
   }
   auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
-    if (rank == 1) plane.final_barrier("leave", short_wait);
-    if (rank != 0) return;
-    std::this_thread::sleep_for(500ms);
-    plane.report_operation({0, 1, 2}, {.communicator = "world",
-                                       .number = 5,
-                                       .operation = "all_reduce",
-                                       .waited = 1s,
-                                       .warning = true,
-                                       .silent = true});
+    if (rank == 1) plane.final_barrier("leave", entered == 4 ? 60s : short_wait);
+    // Until rank 0 knows that rank 1 leaves, which may take long on a busy machine.
+    for (auto waited = 1s; rank == 0 && !plane.failed() && waited < 1200s; waited += 1s) {
+      plane.report_operation({0, 1, 2}, {.communicator = "world",
+                                         .number = 5,
+                                         .operation = "all_reduce",
+                                         .waited = waited,
+                                         .warning = true,
+                                         .silent = true});
+      std::this_thread::sleep_for(50ms);
+    }
   });
   REQUIRE(thrown[1]);
   INFO(thrown[1]->what());
