@@ -332,10 +332,11 @@ void ControlPlane::fail_job(ErrorCode code, const std::string& text) {
 
 void ControlPlane::fail(const Failure& failure, ReporterCheck::Options check) {
   bool const printed = options_.prints_losses && watchdog_.print_loss(failure);
-  if (!mailbox_.fail(failure, printed) || mailbox_.leaving()) return;
-  if (options_.abort_grace.count() > 0) watchdog_.start(failure, options_.abort_grace);
-  if (options_.query_processes)
+  bool const tolerated = options_.tolerates_losses && failure.code == ErrorCode::lost_rank;
+  if (options_.query_processes && !mailbox_.failed() && !mailbox_.leaving())
     reporter_check_.start(failure, options_.roster, options_.query_processes, check);
+  if (!mailbox_.fail(failure, printed, tolerated) || mailbox_.leaving()) return;
+  if (options_.abort_grace.count() > 0) watchdog_.start(failure, options_.abort_grace);
 }
 
 void ControlPlane::enter_phase(const char* phase) {

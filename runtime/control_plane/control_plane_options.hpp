@@ -40,6 +40,8 @@ struct ControlPlaneOptions {
   bool after_loss = false;
   /// A rank that cannot connect to its leader calls this before it tries again. It may throw.
   std::function<void()> before_retry{};
+  /// The program goes on without lost ranks (JoinOptions::tolerate_rank_loss).
+  bool tolerates_losses = false;
 
   /// The other ranks of which `leader` is the host leader.
   std::vector<int> ranks_led_by(int leader) const {

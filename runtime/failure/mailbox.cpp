@@ -13,11 +13,12 @@ constexpr std::chrono::milliseconds longest_reporter_check{1500};
 
 }  // namespace
 
-bool Mailbox::fail(const Failure& failure, bool printed) {
+bool Mailbox::fail(const Failure& failure, bool printed, bool tolerated) {
   std::lock_guard const lock(mutex_);
   if (failure_) return false;
   failure_ = failure;
   report_claimed_ = printed;
+  tolerated_ = tolerated;
   failed_ = true;
   changed_.notify_all();
   return true;
@@ -47,17 +48,21 @@ void Mailbox::check() const {
   if (on_loss) on_loss(failure);
   lock.lock();
   bool const known = failure_observed_.exchange(true);
-  changed_.wait_for(lock, remote_error_delay, [this] { return failure_->reporter == rank_; });
-  if (checks_reporter_) {
-    changed_.wait_for(lock, longest_reporter_check, [this] { return !checks_reporter_; });
-    changed_.wait_for(lock, remote_error_delay, [this] { return failure_->reporter == rank_; });
-  }
+  wait_for_reporter(lock);
   bool const prints = failure_->reporter == rank_;
   bool const printed = !prints || report_claimed_;
+  bool const exits_late = (prints && failure.code == ErrorCode::lost_rank) || tolerated_;
   lock.unlock();
-  if (prints && !known && failure.code == ErrorCode::lost_rank)
-    wait_at_exit(Clock::now() + remote_error_delay);
+  if (exits_late && !known) wait_at_exit(Clock::now() + remote_error_delay);
   throw Error(failure.code, failure.text, printed);
+}
+
+void Mailbox::wait_for_reporter(std::unique_lock<std::mutex>& lock) const {
+  auto const reports = [this] { return failure_->reporter == rank_; };
+  if (!tolerated_) changed_.wait_for(lock, remote_error_delay, reports);
+  if (!checks_reporter_) return;
+  changed_.wait_for(lock, longest_reporter_check, [this] { return !checks_reporter_; });
+  if (!tolerated_) changed_.wait_for(lock, remote_error_delay, reports);
 }
 
 void Mailbox::begin_reporter_check() {

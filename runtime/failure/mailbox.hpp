@@ -27,14 +27,16 @@ class Mailbox {
   explicit Mailbox(int rank) : rank_(rank) {}
 
   /// Sets the job's failure. Only the first one counts; returns true for it. `printed`: this rank has printed
-  /// it already.
-  bool fail(const Failure& failure, bool printed = false);
+  /// it already. `tolerated`: the program goes on without the lost rank.
+  bool fail(const Failure& failure, bool printed = false, bool tolerated = false);
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   /// Throws the failure, if there is one. A rank other than the reporter first waits half a second: the
   /// launcher may end the job with the first process that ends, and must not end the reporter before it
-  /// prints. The reporter of a loss does not exit earlier than that, so that the others find it alive.
+  /// prints. The reporter of a loss does not exit earlier than that, so that the others find it alive. After
+  /// a tolerated loss check() does not wait, and no rank exits earlier than that.
   void check() const;
-  /// From now on check() waits longer: this rank may become the reporter of the failure.
+  /// From now on check() waits longer: this rank may become the reporter of the failure. To be called before
+  /// fail().
   void begin_reporter_check();
   /// Ends that. `reports`: this rank is the reporter.
   void end_reporter_check(bool reports);
@@ -72,11 +74,16 @@ class Mailbox {
   void wait_for_disconnects(std::chrono::milliseconds wait);
 
  private:
+  /// Until this rank knows if it is the reporter. If it is not, it waits half a second more, unless the loss
+  /// is tolerated.
+  void wait_for_reporter(std::unique_lock<std::mutex>& lock) const;
+
   int rank_;
   std::atomic<bool> failed_{false};
   mutable std::atomic<bool> failure_observed_{false};
   mutable OnLoss on_loss_;  // null once called
   bool report_claimed_ = false;
+  bool tolerated_ = false;
   bool checks_reporter_ = false;
   mutable std::mutex mutex_;
   mutable Condition changed_;

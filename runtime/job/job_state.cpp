@@ -40,7 +40,8 @@ control::ControlPlaneOptions control_plane_options(const JobState& state, bool p
                                       .abort_grace = options.abort_grace,
                                       .prints_losses = prints_losses,
                                       .query_processes = query_processes,
-                                      .after_loss = state.shrinks > 0};
+                                      .after_loss = state.shrinks > 0,
+                                      .tolerates_losses = options.tolerate_rank_loss};
   for (const auto& record : state.records) result.local_sockets.push_back(record.local_socket);
   return result;
 }

@@ -49,6 +49,7 @@ ControlPlaneOptions Session::options(int own) {
       std::chrono::duration_cast<std::chrono::milliseconds>(plan_.network.heartbeat_timeout);
   // Longer than the program calls nothing, in a job that is to keep its ranks.
   options.abort_grace = plan_.after_loss == AfterLoss::shrink ? 5000ms : 1200ms;
+  options.tolerates_losses = plan_.after_loss == AfterLoss::shrink;
   options.query_processes = [this, own](const std::vector<int>& ranks, std::chrono::milliseconds wait, int) {
     return query_processes(own, ranks, wait);
   };
