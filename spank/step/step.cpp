@@ -99,6 +99,8 @@ std::optional<Step> plan_step(spank_handle* spank, const StepOptions& options, c
   step.options = options;
   if (!options.explicitly_requested && step.facts.gpus.empty()) return std::nullopt;
   step.node = read_node(settings, cache);
+  // Slurm's GPUs may be another vendor's.
+  if (!options.explicitly_requested && step.node.gpus.empty()) return std::nullopt;
   step.node.host = step.facts.host;
   step.gpus = find_step_gpus(step.node, step.facts.gpus);
   auto request = make_request(step.node, step.facts, options, step.gpus.all);

@@ -8,11 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -122,8 +124,10 @@ spank_err_t spank_getenv(spank_t, const char* name, char* buffer, int size) {
                                            {"CUDA_VISIBLE_DEVICES", "4,5", true}};
   // slurmstepd tests or copies these, but does not parse them.
   const std::string_view requested = name;
-  const bool allowed = requested == "SLURM_MUSTER_LIFTED" || requested == "CUDA_VISIBLE_DEVICES" ||
-                       requested == "MUSTER_SET" || requested == "SLURM_STEP_GPUS";
+  constexpr std::string_view copied[] = {
+      "SLURM_MUSTER_LIFTED", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
+      "GPU_DEVICE_ORDINAL",  "MUSTER_SET",           "SLURM_STEP_GPUS"};
+  const bool allowed = std::find(std::begin(copied), std::end(copied), requested) != std::end(copied);
   variables_read_by_stepd += getpid() == stepd && !allowed;
   const char* value = nullptr;
   for (const auto& variable : variables)
