@@ -72,7 +72,7 @@ std::optional<IsolationOverride> choose_isolation_override(const SlurmVersion& s
                                                            const ReadVariable& read) {
   const StepOptions options = resolve(srun.words, settings);
   if (options.mode == Mode::off || !options.parts.gpu) return std::nullopt;
-  if (settings.isolation == Isolation::keep || srun.gpu_binding || user_chose_binding(read))
+  if (settings.isolation == Isolation::keep || srun.may_bind_gpus || user_chose_binding(read))
     return std::nullopt;
   return slurm >= task_sharing_since ? override_by_flag(read) : override_by_binding(srun, read);
 }

@@ -67,9 +67,9 @@ TEST_CASE("When the user chose a GPU binding, isolation is not changed in any ve
     CHECK(describe_override(slurm, "auto", 1, {{"SLURM_GPU_BIND", "single:1"}}).empty());
     CHECK(describe_override(slurm, "auto", 1, {{"SLURM_TRES_BIND", "gres/gpu:closest"}}).empty());
     // On the command line it overrides a variable, but the flag would apply in addition.
-    SrunCommand srun{parse_words("auto"), 1, "gpu:closest"};
+    SrunCommand srun{parse_words("auto"), 1, "gpu:closest", true};
     CHECK_FALSE(choose_isolation_override(slurm, srun, {}, [](const char*) { return nullptr; }));
-    srun.gpu_binding.reset();
+    srun.may_bind_gpus = false;
     CHECK(choose_isolation_override(slurm, srun, {}, [](const char*) { return nullptr; }));
   }
 }
