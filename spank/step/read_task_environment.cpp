@@ -92,9 +92,8 @@ TaskEnvironment read_task_environment(const SlurmFacts& facts, const EnabledPart
   find_interface(facts, layout, node, environment.job);
   find_mpi_interface(get_env, environment);
   find_frameworks(facts, layout, environment);
-  Profiles found = load_profiles(
-      profiles.empty() ? default_profiles : profiles,
-      {facts.cluster, facts.partition, node < layout.hosts.size() ? layout.hosts[node] : facts.host});
+  Profiles found = load_profiles(profiles.empty() ? default_profiles : profiles,
+                                 {facts.cluster, facts.partition, facts.host});
   environment.file_settings.profiles = std::move(found.settings);
   std::erase_if(environment.file_settings.profiles,
                 [&](const auto& setting) { return is_switched_off(environment.parts, setting.name); });
