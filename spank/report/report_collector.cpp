@@ -96,7 +96,9 @@ std::vector<std::string> own_addresses(bool with_ipv6) {
 }  // namespace
 
 ReportCollector::ReportCollector(int nodes, const CollectorLimits& limits)
-    : limits_(limits), nodes_(static_cast<std::size_t>(std::max(nodes, 1))) {
+    : limits_(limits),
+      nodes_(static_cast<std::size_t>(std::max(nodes, 1))),
+      deadline_(Clock::now() + limits.first_report) {
   address_.token = random_token();
   listener_ = listen_on(AF_INET6);
   const bool with_ipv6 = listener_.valid();
