@@ -251,3 +251,18 @@ vendor_lab() {
   [[ "$output" == *"auto status=78"* ]]
   [[ "$output" == *"the task cannot be given GPUs of its own (Slurm lists them in no variable such as CUDA_VISIBLE_DEVICES; Flags=no_gpu_env in gres.conf?) and ends; use srun --muster=off"* ]]
 }
+
+@test "the shell of salloc's interactive step has the GPUs that it has without --muster" {
+  local name=$MUSTER_LAB-x option all=
+  # shellcheck disable=SC2016  # for the shell of the step
+  printf '#!/bin/bash\necho "shell=$CUDA_VISIBLE_DEVICES"\n' >"$BATS_TEST_TMPDIR/shell"
+  chmod +x "$BATS_TEST_TMPDIR/shell"
+  printf '%s\n' LaunchParameters=use_interactive_step "InteractiveStepOptions=\"--interactive --preserve-env $BATS_TEST_TMPDIR/shell\"" >"$BATS_TEST_TMPDIR/lines"
+  "$LAB_COMMAND" --name "$name" up --owner "$$" --share "$BATS_RUN_TMPDIR" --nodes 1 --gpus 2 --plugin "$(plugin)" --etc "$BATS_TEST_TMPDIR/lines"
+  for option in --muster=off --muster; do
+    run "$LAB_COMMAND" --name "$name" exec salloc --quiet -n2 --gpus-per-task=1 $option
+    all+=$output$'\n'
+  done
+  "$LAB_COMMAND" --name "$name" down
+  [ "$(grep '^shell=[01]' <<<"$all" | uniq -c | awk '{ print $1 }')" = 2 ]
+}
