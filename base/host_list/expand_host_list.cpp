@@ -2,8 +2,9 @@
 #include "host_list/expand_host_list.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
+
+#include "text/parse_number.hpp"
 
 namespace muster {
 
@@ -13,27 +14,16 @@ constexpr std::size_t most_hosts = 65536;
 constexpr std::size_t longest_name = 255;  // of a name in the DNS (RFC 1035, section 2.3.4)
 using Names = std::vector<std::string>;
 
-bool is_number(std::string_view text) {
-  return !text.empty() && text.size() <= 18 &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-std::uint64_t parse_number(std::string_view digits) {
-  std::uint64_t value = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  return value;
-}
-
 /// "07-09" → 07 08 09.
 std::optional<Names> expand_range(std::string_view range) {
   const std::size_t dash = range.find('-');
   const std::string_view low = range.substr(0, dash);
   const std::string_view high = dash == std::string_view::npos ? low : range.substr(dash + 1);
-  if (!is_number(low) || !is_number(high) || parse_number(low) > parse_number(high)) return std::nullopt;
-  if (parse_number(high) - parse_number(low) >= most_hosts) return std::nullopt;
+  const auto first = parse_number<std::uint64_t>(low), last = parse_number<std::uint64_t>(high);
+  if (!first || !last || *first > *last || *last - *first >= most_hosts) return std::nullopt;
   Names numbers;
-  for (std::uint64_t value = parse_number(low); value <= parse_number(high); ++value) {
-    std::string text = std::to_string(value);
+  for (std::uint64_t i = 0; i <= *last - *first; ++i) {
+    std::string text = std::to_string(*first + i);
     if (text.size() < low.size()) text.insert(0, low.size() - text.size(), '0');
     numbers.push_back(std::move(text));
   }

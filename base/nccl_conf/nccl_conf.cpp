@@ -18,7 +18,6 @@ constexpr std::size_t max_file_size = 64 * 1024;
 
 std::string_view before(std::string_view text, char end) { return text.substr(0, text.find(end)); }
 
-// From the user database, as NCCL does, and not from HOME.
 std::string home_folder() {
   std::array<char, 4096> room{};
   passwd entry{};
@@ -48,15 +47,16 @@ std::map<std::string, std::string> read_nccl_conf(const std::string& path) {
   return parse_nccl_conf(file ? file->text : "");
 }
 
+std::string find_user_nccl_conf(const std::string& nccl_conf_file) {
+  if (!nccl_conf_file.empty()) return nccl_conf_file;
+  auto const home = home_folder();
+  return home.empty() ? "" : home + "/.nccl.conf";
+}
+
 std::map<std::string, std::string> read_nccl_confs(const std::string& root) {
   const char* const own = std::getenv("NCCL_CONF_FILE");
-  std::string file;
-  if (own != nullptr && *own != '\0') {
-    file = (*own == '/' ? root : "") + own;
-  } else if (auto const home = home_folder(); !home.empty()) {
-    file = root + home + "/.nccl.conf";
-  }
-  auto settings = read_nccl_conf(file);
+  auto const file = find_user_nccl_conf(own == nullptr ? "" : own);
+  auto settings = read_nccl_conf((file.starts_with('/') ? root : "") + file);
   settings.merge(read_nccl_conf(root + "/etc/nccl.conf"));
   return settings;
 }

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "text/split.hpp"
 
@@ -49,6 +50,19 @@ std::optional<IsolationOverride> override_by_binding(const SrunCommand& srun, co
   return IsolationOverride{"SLURM_GPU_BIND", "none", srun.gpus_per_task};
 }
 
+// Empty: the list is too short.
+std::string gpus_of_task(const std::string& list, std::size_t each, int local_rank) {
+  const auto gpus = split(list, ',');
+  const std::size_t first = static_cast<std::size_t>(local_rank) * each;
+  std::string own;
+  if (local_rank < 0 || first + each > gpus.size()) return own;
+  for (std::size_t i = first; i < first + each; ++i) {
+    if (i > first) own += ',';
+    own += gpus[i];
+  }
+  return own;
+}
+
 bool exists(const std::string& file) { return access(file.c_str(), F_OK) == 0 || errno != ENOENT; }
 
 }  // namespace
@@ -58,7 +72,7 @@ std::optional<IsolationOverride> choose_isolation_override(const SlurmVersion& s
                                                            const ReadVariable& read) {
   const StepOptions options = resolve(srun.words, settings);
   if (options.mode == Mode::off || !options.parts.gpu) return std::nullopt;
-  if (settings.isolation == Isolation::keep || srun.gpu_binding || user_chose_binding(read))
+  if (settings.isolation == Isolation::keep || srun.may_bind_gpus || user_chose_binding(read))
     return std::nullopt;
   return slurm >= task_sharing_since ? override_by_flag(read) : override_by_binding(srun, read);
 }
@@ -73,26 +87,25 @@ std::string original_gres_flags(const std::string& flags) {
   return own.substr(0, own.find_last_not_of(',') + 1);
 }
 
-FallbackVisibility find_fallback_visibility(const char* marker, const char* binding, const char* cuda_devices,
-                                            int local_rank) {
+FallbackVisibility find_fallback_visibility(const char* marker, const char* binding,
+                                            const std::vector<GpuList>& of_step, int local_rank) {
   if (marker == nullptr) return {};
   const std::string_view text(marker);
   const int each = std::atoi(marker + std::min(text.rfind(':') + 1, text.size()));
   // A --gpu-bind on srun's command line replaced the override, or Slurm still binds the tasks itself.
   if (each <= 0 || (binding != nullptr && std::string_view(binding).find("none") == std::string_view::npos))
     return {};
-  if (cuda_devices == nullptr) return {"", "CUDA_VISIBLE_DEVICES is not set"};
-  const auto devices = split(cuda_devices, ',');
-  const std::size_t first = static_cast<std::size_t>(local_rank) * static_cast<std::size_t>(each);
-  const std::size_t end = first + static_cast<std::size_t>(each);
-  if (local_rank < 0 || end > devices.size())
-    return {"", "CUDA_VISIBLE_DEVICES=" + std::string(cuda_devices).substr(0, 200) + " has no " +
-                    std::to_string(each) + " GPUs for local rank " + std::to_string(local_rank)};
+  if (of_step.empty())
+    return {{},
+            "Slurm lists them in no variable such as CUDA_VISIBLE_DEVICES; Flags=no_gpu_env in gres.conf?"};
   FallbackVisibility fallback;
-  for (std::size_t i = first; i < end; ++i) {
-    if (i > first) fallback.cuda_devices += ',';
-    fallback.cuda_devices += devices[i];
-  }
+  for (const auto& [variable, gpus] : of_step)
+    // Slurm's lists are of one length, so a shorter one is the user's.
+    if (auto own = gpus_of_task(gpus, static_cast<std::size_t>(each), local_rank); !own.empty())
+      fallback.own.push_back({variable, std::move(own)});
+  if (fallback.own.empty())
+    fallback.problem = of_step.front().variable + "=" + of_step.front().gpus.substr(0, 200) + " has no " +
+                       std::to_string(each) + " GPUs for local rank " + std::to_string(local_rank);
   return fallback;
 }
 

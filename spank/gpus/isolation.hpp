@@ -5,6 +5,7 @@
 // version.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,17 +44,27 @@ std::string encode_marker(const IsolationOverride& isolation_override);
 /// SLURM_GRES_FLAGS as it was before choose_isolation_override() added to it. Pure.
 std::string original_gres_flags(const std::string& flags);
 
-/// For a task that is not placed although srun turned isolation off: the CUDA_VISIBLE_DEVICES that Slurm
-/// would have set, so that the tasks of a node do not all use one GPU.
-struct FallbackVisibility {
-  std::string cuda_devices;  ///< the value to set; empty: nothing to do
-  std::string problem;       ///< one line, if a value is needed but not known
+/// The variables in which Slurm lists GPUs, all with the same list; gres.conf decides which of them it sets.
+inline constexpr std::array gpu_list_variables = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+                                                  "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL"};
+
+/// One of these variables.
+struct GpuList {
+  std::string variable;
+  std::string gpus;
 };
 
-/// mark: the value of isolation_marker; binding: SLURMD_TRES_BIND; cuda_devices: CUDA_VISIBLE_DEVICES; each
-/// nullptr if not set. Pure.
-FallbackVisibility find_fallback_visibility(const char* marker, const char* binding, const char* cuda_devices,
-                                            int local_rank);
+/// For a task that is not placed although srun turned isolation off: the lists that Slurm would have set, so
+/// that the tasks of a node do not all use one GPU.
+struct FallbackVisibility {
+  std::vector<GpuList> own;  ///< to set; empty: nothing to do
+  std::string problem;       ///< one line, if a list is needed but not known
+};
+
+/// mark: the value of isolation_marker; binding: SLURMD_TRES_BIND; each nullptr if not set. of_step: the
+/// lists of the step's GPUs. Pure.
+FallbackVisibility find_fallback_visibility(const char* marker, const char* binding,
+                                            const std::vector<GpuList>& of_step, int local_rank);
 
 /// Whether Slurm assigned GPUs to the tasks merely in the order of their numbers, because the flag turned
 /// isolation off and nobody chose a binding. Muster then assigns them as it planned.

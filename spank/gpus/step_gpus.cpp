@@ -49,6 +49,10 @@ const placement::Gpu& find_gpu(const Node& node, int minor) {
   return *gpu;
 }
 
+constexpr const char* others_are_open =
+    " (cgroup v2 hides the job's others only when the tasks start: request all of them for the step, or "
+    "--muster=off; without ConstrainDevices=yes in cgroup.conf none are hidden)";
+
 // Which instances of GPUs in MIG mode are the step's. Slurm does not name their files; they are those that
 // may be opened, if their number is the one that Slurm reports.
 void find_instances(const Node& node, const std::vector<MigInstance>& all, std::size_t count,
@@ -61,12 +65,13 @@ void find_instances(const Node& node, const std::vector<MigInstance>& all, std::
       gpus.minors.push_back(gpu.minor);
   std::copy_if(all.begin(), all.end(), std::back_inserter(gpus.instances),
                [&](const auto& one) { return can_open(one, root); });
-  if (gpus.instances.size() + gpus.minors.size() != count)
-    throw std::runtime_error(
-        "Slurm gave the step " + std::to_string(count) + " GPUs of a node in MIG mode, but " +
-        std::to_string(gpus.instances.size()) + " MIG instances and " + std::to_string(gpus.minors.size()) +
-        " whole GPUs may be opened, so it is not known which are the step's (ConstrainDevices=yes "
-        "in cgroup.conf?)");
+  const std::size_t opened = gpus.instances.size() + gpus.minors.size();
+  if (opened != count)
+    throw std::runtime_error("Slurm gave the step " + std::to_string(count) +
+                             " GPUs of a node in MIG mode, but " + std::to_string(gpus.instances.size()) +
+                             " MIG instances and " + std::to_string(gpus.minors.size()) +
+                             " whole GPUs may be opened, so it is not known which are the step's" +
+                             (opened > count ? others_are_open : ""));
 }
 
 }  // namespace

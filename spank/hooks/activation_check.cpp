@@ -42,12 +42,12 @@ bool is_requested_by_config(int count, const char* const* arguments) noexcept {
   return !std::all_of(arguments, arguments + count, is_inactive_argument);
 }
 
-bool default_is_strict(int count, const char* const* arguments) noexcept {
+bool default_contains(const char* word, int count, const char* const* arguments) noexcept {
   constexpr const char* key = "default=";
-  bool strict = false;
+  bool contains = false;
   for (int i = 0; i < count; ++i)
-    if (starts_with(arguments[i], key)) strict = contains_word(arguments[i] + std::strlen(key), "strict");
-  return strict;
+    if (starts_with(arguments[i], key)) contains = contains_word(arguments[i] + std::strlen(key), word);
+  return contains;
 }
 
 bool may_be_requested_by_srun() noexcept {

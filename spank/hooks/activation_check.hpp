@@ -13,8 +13,8 @@ bool contains_word(const char* list, const char* word) noexcept;
 /// place a step.
 bool is_requested_by_config(int count, const char* const* arguments) noexcept;
 
-/// Whether the arguments' default is `strict`.
-bool default_is_strict(int count, const char* const* arguments) noexcept;
+/// Whether the arguments' default contains this word: `strict`, `auto`.
+bool default_contains(const char* word, int count, const char* const* arguments) noexcept;
 
 /// In srun, before it has parsed its options: whether --muster, or an abbreviation that srun accepts, is on
 /// the command line or was given to the surrounding job.

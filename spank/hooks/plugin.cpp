@@ -28,13 +28,20 @@ using namespace muster::spank;
 
 // One process serves one step, so this is the step's state.
 const PluginHooks* impl = nullptr;
-char failure[1024] = "";                 // why `impl` is missing although it is needed
-bool strict = false;                     // whether a step without `impl` must end
+char failure[1024] = "";  // why `impl` is missing although it is needed
+bool strict = false;      // whether a step without `impl` must end
+enum class Request { none, placement, off } request = Request::none;  // by --muster
 bool needs_fallback_visibility = false;  // a task without `impl` would use its neighbours' GPUs
 struct {
   int count;
   char** words;  // Slurm keeps them while the plugin is loaded
 } plugin_arguments;
+
+bool default_has(const char* word) noexcept {
+  return default_contains(word, plugin_arguments.count, plugin_arguments.words);
+}
+
+bool default_places_steps() noexcept { return default_has("auto") || default_has("strict"); }
 
 bool load_impl() noexcept {
   failure[0] = '\0';
@@ -65,12 +72,9 @@ int on_option(int, const char* value, int) {
   const char* list = value == nullptr ? "" : value;
   if (load_on_demand()) return impl->on_option(list);
   // Without `impl` only this code reads the list. A step's own list replaces its job's.
-  strict =
-      contains_word(list, "strict") ||
-      (!contains_word(list, "auto") && default_is_strict(plugin_arguments.count, plugin_arguments.words));
-  if (!contains_word(list, "off")) return handle_missing_impl();
-  failure[0] = '\0';
-  return 0;
+  strict = contains_word(list, "strict") || (!contains_word(list, "auto") && default_has("strict"));
+  request = contains_word(list, "off") ? Request::off : Request::placement;
+  return request == Request::off ? 0 : handle_missing_impl();
 }
 
 bool register_option(spank_t spank) noexcept {
@@ -96,6 +100,12 @@ bool has_outer_state(spank_t spank) noexcept {
   return is_set(spank, isolation_marker) || is_set(spank, "MUSTER_SET");
 }
 
+// As may_place() of plugin_impl.cpp.
+bool would_be_placed(spank_t spank) noexcept {
+  if (request != Request::none) return request == Request::placement;
+  return default_places_steps() && is_set(spank, "SLURM_STEP_GPUS");
+}
+
 // The marker ends with the number of GPUs that Muster must give each task; 0: Slurm assigns them itself.
 bool is_overridden_by_binding(spank_t spank) noexcept {
   char marker[64];
@@ -115,10 +125,10 @@ int slurm_spank_init(spank_t spank, int count, char* arguments[]) {
   // A failing init would drain the node; srun, sbatch and salloc have reported the same error already.
   if (!register_option(spank)) return context == S_CTX_REMOTE ? 0 : -1;
   plugin_arguments = {count, arguments};
-  strict = default_is_strict(count, arguments);
-  if (!is_requested_by_config(count, arguments) && !(context == S_CTX_LOCAL && may_be_requested_by_srun()))
-    return 0;
-  if (!load_impl()) return handle_missing_impl();
+  strict = default_has("strict");
+  const bool may_place = default_places_steps() || (context == S_CTX_LOCAL && may_be_requested_by_srun());
+  if (!may_place && !is_requested_by_config(count, arguments)) return 0;
+  if (!load_impl()) return may_place ? handle_missing_impl() : 0;
   if (const int error = impl->begin(count, arguments); error != 0) return error;
   return context == S_CTX_LOCAL ? impl->before_srun_options(spank) : 0;
 }
@@ -131,8 +141,11 @@ int slurm_spank_user_init(spank_t spank, int, char*[]) {
   if (impl == nullptr && failure[0] == '\0' && has_outer_state(spank)) load_on_demand();
   if (impl != nullptr) return impl->user_init(spank);
   if (failure[0] == '\0') return 0;
-  needs_fallback_visibility = is_overridden_by_binding(spank);
-  if (!is_task_step(spank)) failure[0] = '\0';
+  const bool task_step = is_task_step(spank);
+  needs_fallback_visibility = task_step && is_overridden_by_binding(spank);
+  if (task_step && would_be_placed(spank)) return 0;
+  strict = false;
+  if (!needs_fallback_visibility) failure[0] = '\0';
   return 0;
 }
 

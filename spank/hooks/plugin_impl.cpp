@@ -290,7 +290,8 @@ int task_init(spank_t spank) {
   } else {
     attempt(why, [&] { clear_outer_step_environment(spank); });
   }
-  if (!undo_isolation_override(spank, gpus_assigned)) exit_task();
+  // The shell of an interactive step has all GPUs of its node, as without the plugin.
+  if (!undo_isolation_override(spank, gpus_assigned || !is_task_step(spank))) exit_task();
   return 0;
 }
 

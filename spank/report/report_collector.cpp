@@ -20,6 +20,7 @@
 #include <system_error>
 #include <utility>
 
+#include "hash/fnv1a.hpp"
 #include "placement/topology/error.hpp"
 
 namespace muster::spank {
@@ -35,14 +36,10 @@ constexpr std::size_t header_bytes = report_token_digits + report_length_digits;
 }
 
 std::string random_token() {
-  std::array<unsigned char, report_token_digits / 2> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) fail("getrandom");
-  std::string token;
-  for (const unsigned char byte : bytes) {
-    token += "0123456789abcdef"[byte >> 4];
-    token += "0123456789abcdef"[byte & 15];
-  }
-  return token;
+  std::array<std::uint64_t, 2> random{};
+  if (getrandom(random.data(), sizeof random, 0) != static_cast<ssize_t>(sizeof random)) fail("getrandom");
+  static_assert(report_token_digits == 32);
+  return hexadecimal(random[0]) + hexadecimal(random[1]);
 }
 
 /// A socket of this family that listens on a free port of all addresses; none and errno if that fails.
@@ -96,7 +93,9 @@ std::vector<std::string> own_addresses(bool with_ipv6) {
 }  // namespace
 
 ReportCollector::ReportCollector(int nodes, const CollectorLimits& limits)
-    : limits_(limits), nodes_(static_cast<std::size_t>(std::max(nodes, 1))) {
+    : limits_(limits),
+      nodes_(static_cast<std::size_t>(std::max(nodes, 1))),
+      deadline_(Clock::now() + limits.first_report) {
   address_.token = random_token();
   listener_ = listen_on(AF_INET6);
   const bool with_ipv6 = listener_.valid();

@@ -19,6 +19,8 @@ namespace muster::spank {
 
 /// Limits on what strangers and slow nodes can cost.
 struct CollectorLimits {
+  /// The wait for the first report. srun does not learn when the tasks start: a prolog may delay them.
+  std::chrono::milliseconds first_report{std::chrono::minutes(5)};
   std::chrono::milliseconds after_first_report{5000};  ///< the wait for the other nodes
   std::chrono::milliseconds per_connection{2000};      ///< a connection may take this long
   std::size_t report_bytes = std::size_t{8} << 20;     ///< a thousand tasks with their reasons take 2 MiB
@@ -35,9 +37,9 @@ class ReportCollector {
   const ReportAddress& address() const { return address_; }
   int descriptor() const { return listener_.number(); }
 
-  /// Receives reports until all nodes have sent theirs, the wait for the others is over, the descriptor `end`
-  /// becomes readable or is hung up, or the process `owner` (0: none) has ended. Closes connections that do
-  /// not begin with the token.
+  /// Receives reports until all nodes have sent theirs, the wait for the first or for the others is over, the
+  /// descriptor `end` becomes readable or is hung up, or the process `owner` (0: none) has ended. Closes
+  /// connections that do not begin with the token.
   std::vector<placement::NodeReport> collect(int end, int owner = 0);
 
  private:
@@ -66,7 +68,7 @@ class ReportCollector {
   std::list<Connection> connections_;
   std::vector<std::string> reports_;
   std::size_t stored_bytes_ = 0;
-  Clock::time_point deadline_ = Clock::time_point::max();
+  Clock::time_point deadline_;
   bool closing_ = false;
 };
 

@@ -177,6 +177,12 @@ RankLayout lay_out(const StepShape& shape, const std::vector<int>& own_ranks) {
   return layout;
 }
 
+std::optional<std::string> find_node_name(const std::string& node_list, std::size_t index) {
+  const auto hosts = expand_host_list(node_list);
+  if (!hosts || index >= hosts->size()) return std::nullopt;
+  return (*hosts)[index];
+}
+
 Components find_components(const HeterogeneousStep& step) {
   const auto hosts = expand_host_list(step.whole.node_list);
   const auto counts = expand_counts(step.whole.tasks_per_node);

@@ -43,6 +43,9 @@ struct RankLayout {
 /// them is not known. Every node of a step gets the same answer, or none.
 RankLayout lay_out(const StepShape& shape, const std::vector<int>& own_ranks);
 
+/// Slurm's name of the node at this index of a step's nodes; nullopt: the list is malformed or shorter. Pure.
+std::optional<std::string> find_node_name(const std::string& node_list, std::size_t index);
+
 /// A heterogeneous step (srun a : b). Each component has its own slurmstepd on its own nodes (Slurm gives no
 /// node to two of them), and SPANK's items there describe only the component; the environment alone describes
 /// the whole step.

@@ -89,6 +89,14 @@ void add_heterogeneous(const placement::GetEnv& get_env, SlurmFacts& facts) {
   for (int& rank : facts.ranks) rank = components.first_rank < 0 ? -1 : rank + components.first_rank;
 }
 
+// The host's name may differ: it may have a domain, and several slurmds may run on one host.
+std::optional<std::string> find_own_name(const SlurmFacts& facts) {
+  if (!facts.heterogeneous) return find_node_name(facts.shape.node_list, facts.node_index);
+  const RankLayout layout = lay_out_components(facts.components, facts.ranks);
+  const auto node = facts.ranks.empty() ? std::nullopt : layout.node_of(facts.ranks.front());
+  return node ? std::optional(layout.hosts[*node]) : std::nullopt;
+}
+
 // A binding that names CPUs, or `none`; empty for others (threads, which --hint=nomultithread implies, cores,
 // sockets, ldoms), since they only set the granularity of Slurm's own choice.
 std::string explicit_cpu_binding(const std::string& binding) {
@@ -133,7 +141,6 @@ SlurmFacts read_slurm_facts(spank_handle* spank) {
   facts.step_id = get_item<std::uint32_t>(spank, S_JOB_STEPID, "the step");
   facts.cluster = variable("SLURM_CLUSTER_NAME");
   facts.partition = variable("SLURM_JOB_PARTITION");
-  facts.host = read_host_name();
   if (spank_get_item(spank, S_JOB_NNODES, &facts.nodes) != ESPANK_SUCCESS) facts.nodes = 0;
   std::uint32_t index = 0;
   if (spank_get_item(spank, S_JOB_NODEID, &index) == ESPANK_SUCCESS) facts.node_index = index;
@@ -165,6 +172,7 @@ SlurmFacts read_slurm_facts(spank_handle* spank) {
   // SLURM_LAUNCH_NODE_IPADDR is set only in the task.
   facts.srun_host = variable("SLURM_SRUN_COMM_HOST");
   add_heterogeneous(get_env, facts);
+  facts.host = find_own_name(facts).value_or(read_host_name());
   return facts;
 }
 

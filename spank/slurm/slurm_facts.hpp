@@ -20,7 +20,7 @@ struct SlurmFacts {
   std::uint32_t leader_job = 0;  ///< the job, or the first component of a heterogeneous job
   std::uint32_t step_id = 0;
   std::string cluster, partition;
-  std::string host;            ///< this node, from gethostname()
+  std::string host;            ///< Slurm's name of this node; if it is not known, the host's
   std::uint32_t nodes = 0;     ///< of the step, in a heterogeneous one of this component; 0: not known
   std::size_t node_index = 0;  ///< this node's in them
   int local_tasks = 0;         ///< tasks of the step on this node

@@ -33,12 +33,21 @@ std::vector<std::string_view> srun_options(const std::vector<std::string>& comma
   return options;
 }
 
+bool is_option(std::string_view word, std::string_view name) {
+  return word == name || (word.starts_with(name) && word.substr(name.size()).starts_with('='));
+}
+
+// Whether srun may have this option. True also if only its program has it: then a binding of the user's is
+// not overridden in error.
+bool may_have_option(const std::vector<std::string>& command_line, std::string_view name) {
+  return std::any_of(command_line.begin(), command_line.end(),
+                     [&](const std::string& word) { return is_option(word, name); });
+}
+
 // The value of the last option of this name; "" for one without a value; nullopt: not given.
 std::optional<std::string> find_value(const std::vector<std::string_view>& options, std::string_view name) {
-  const auto is_it = [&](std::string_view word) {
-    return word == name || (word.starts_with(name) && word.substr(name.size()).starts_with('='));
-  };
-  const auto last = std::find_if(options.rbegin(), options.rend(), is_it);
+  const auto last = std::find_if(options.rbegin(), options.rend(),
+                                 [&](std::string_view word) { return is_option(word, name); });
   if (last == options.rend()) return std::nullopt;
   return std::string(last->substr(std::min(name.size() + 1, last->size())));
 }
@@ -97,12 +106,13 @@ std::optional<std::string> gpu_binding(const std::vector<std::string_view>& opti
 SrunCommand read_srun_command(const std::vector<std::string>& command_line, const ReadVariable& read) {
   const auto options = srun_options(command_line);
   const auto components = gpus_per_task_of_components(command_line);
-  return {find_words(options, read), components.value_or(gpus_per_task(options, read)), gpu_binding(options)};
+  return {find_words(options, read), components.value_or(gpus_per_task(options, read)), gpu_binding(options),
+          may_have_option(command_line, "--gpu-bind") || may_have_option(command_line, "--tres-bind")};
 }
 
 bool inherits_cpu_binding(const std::vector<std::string>& command_line, const ReadVariable& read) {
   // Users set SLURM_CPU_BIND; only Slurm sets its parts, in the environment of a task.
-  return read("SLURM_CPU_BIND_LIST") != nullptr && !find_value(srun_options(command_line), "--cpu-bind");
+  return read("SLURM_CPU_BIND_LIST") != nullptr && !may_have_option(command_line, "--cpu-bind");
 }
 
 int parse_count(const std::string& request) {

@@ -21,10 +21,11 @@ struct SrunCommand {
   int gpus_per_task = 0;  ///< 0: not requested, or not certain
   /// --gpu-bind or --tres-bind of the command line, in Slurm's notation: "gpu:map_gpu:1,0".
   std::optional<std::string> gpu_binding;
+  bool may_bind_gpus = false;  ///< one of the two is on the command line, perhaps only as the program's
 };
 
-/// Uses only words of the command line that are certainly srun's own and not its program's. Skips invalid
-/// words: srun itself rejects them when it parses them.
+/// Except for may_bind_gpus, uses only words of the command line that are certainly srun's own and not its
+/// program's. Skips invalid words: srun itself rejects them when it parses them.
 SrunCommand read_srun_command(const std::vector<std::string>& command_line, const ReadVariable& read);
 
 /// srun sets this variable for its step if inherits_cpu_binding(). srun passes variables with this prefix
@@ -37,7 +38,7 @@ constexpr const char* inherited_cpu_binding = "SLURM_MUSTER_INHERITED_CPU_BIND";
 constexpr const char* step_gpu_binding = "SLURM_MUSTER_GPU_BIND";
 
 /// Whether srun runs in a task of another step and finds in SLURM_CPU_BIND how Slurm bound that task, which
-/// no user chose for the new step.
+/// no user chose for the new step. False if --cpu-bind is on the command line, perhaps only as the program's.
 bool inherits_cpu_binding(const std::vector<std::string>& command_line, const ReadVariable& read);
 
 /// Parses a count as Slurm writes requests: "2", "a100:2", "a100:1,h100:1" → 2; 0 if there is none, or if it

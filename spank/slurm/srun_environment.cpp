@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hash/fnv1a.hpp"
 #include "slurm/rank_layout.hpp"
 
 extern "C" {
@@ -83,14 +84,10 @@ void publish_arbitrary_layout(spank_handle* spank) {
 
 void publish_port_seed() {
   static bool drawn = false;
-  std::array<unsigned char, 16> bytes{};
-  if (drawn || getrandom(bytes.data(), bytes.size(), GRND_NONBLOCK) != static_cast<ssize_t>(bytes.size()))
+  std::array<std::uint64_t, 2> random{};
+  if (drawn || getrandom(random.data(), sizeof random, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof random))
     return;
-  std::string digits;
-  for (const unsigned char byte : bytes) {
-    digits += "0123456789abcdef"[byte >> 4];
-    digits += "0123456789abcdef"[byte & 15];
-  }
+  const std::string digits = hexadecimal(random[0]) + hexadecimal(random[1]);
   drawn = setenv(port_seed_variable, digits.c_str(), 1) == 0;
 }
 

@@ -66,11 +66,9 @@ void find_frameworks(const SlurmFacts& facts, const RankLayout& layout, TaskEnvi
 
 // As NCCL finds them (initEnvFunc() in its src/misc/param.cc), on this node and not in a container.
 void read_nccl_files(const placement::GetEnv& get_env, placement::FileSettings& settings) {
-  const std::string own = get_env("NCCL_CONF_FILE").value_or("");
-  if (!own.empty())
-    settings.user_files = read_settings(own.starts_with('/') ? own : get_env("PWD").value_or("") + "/" + own);
-  else if (const std::string home = get_env("HOME").value_or(""); !home.empty())
-    settings.user_files = read_settings(home + "/.nccl.conf");
+  std::string own = find_user_nccl_conf(get_env("NCCL_CONF_FILE").value_or(""));
+  if (!own.starts_with('/')) own = get_env("PWD").value_or("") + "/" + own;
+  settings.user_files = read_settings(own);
   settings.nccl_conf = read_settings("/etc/nccl.conf");
 }
 
@@ -94,9 +92,8 @@ TaskEnvironment read_task_environment(const SlurmFacts& facts, const EnabledPart
   find_interface(facts, layout, node, environment.job);
   find_mpi_interface(get_env, environment);
   find_frameworks(facts, layout, environment);
-  Profiles found = load_profiles(
-      profiles.empty() ? default_profiles : profiles,
-      {facts.cluster, facts.partition, node < layout.hosts.size() ? layout.hosts[node] : facts.host});
+  Profiles found = load_profiles(profiles.empty() ? default_profiles : profiles,
+                                 {facts.cluster, facts.partition, facts.host});
   environment.file_settings.profiles = std::move(found.settings);
   std::erase_if(environment.file_settings.profiles,
                 [&](const auto& setting) { return is_switched_off(environment.parts, setting.name); });

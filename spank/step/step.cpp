@@ -78,15 +78,15 @@ void set_environment(spank_t spank, const placement::EnvironmentChange& change, 
 }
 
 // Slurm's own lists name the GPUs that Slurm would have assigned to this task.
-void set_slurm_gpu_lists(spank_t spank, const placement::Node& node, const placement::TaskPlacement& task) {
+void correct_slurm_gpu_lists(spank_t spank, const placement::Node& node,
+                             const placement::TaskPlacement& task) {
   std::string minors;
   for (const auto& gpu : task.gpus) {
     if (!minors.empty()) minors += ',';
     minors += std::to_string(node.find_gpu(gpu.pci)->minor);
   }
-  const auto get_env = job_environment(spank);
-  for (const char* name : {"SLURM_STEP_GPUS", "GPU_DEVICE_ORDINAL"})
-    if (get_env(name)) spank_setenv(spank, name, minors.c_str(), 1);
+  if (job_environment(spank)("SLURM_STEP_GPUS")) spank_setenv(spank, "SLURM_STEP_GPUS", minors.c_str(), 1);
+  spank_unsetenv(spank, "GPU_DEVICE_ORDINAL");  // only AMD's OpenCL reads it
 }
 
 }  // namespace
@@ -99,6 +99,8 @@ std::optional<Step> plan_step(spank_handle* spank, const StepOptions& options, c
   step.options = options;
   if (!options.explicitly_requested && step.facts.gpus.empty()) return std::nullopt;
   step.node = read_node(settings, cache);
+  // Slurm's GPUs may be another vendor's.
+  if (!options.explicitly_requested && step.node.gpus.empty()) return std::nullopt;
   step.node.host = step.facts.host;
   step.gpus = find_step_gpus(step.node, step.facts.gpus);
   auto request = make_request(step.node, step.facts, options, step.gpus.all);
@@ -139,7 +141,7 @@ void apply_step(spank_handle* spank, const Step& step, RowClaims& claims, const 
   const auto shown = choose_shown_gpus(step, task, found);
   set_environment(spank, step.environment.decide(task, facts.rank, shown, get_env), step.facts.host,
                   facts.rank);
-  if (found.bound_by_default) set_slurm_gpu_lists(spank, step.node, task);
+  if (found.bound_by_default) correct_slurm_gpu_lists(spank, step.node, task);
 }
 
 void clear_outer_step_environment(spank_handle* spank) {

@@ -31,7 +31,7 @@ struct Step {
 };
 
 /// In user_init, in a process without privileges (unprivileged_child.hpp). nullopt if there is nothing to do:
-/// the step has no GPUs, and the user did not request placement.
+/// the user did not request placement, and the step has no GPUs or the node none of NVIDIA's.
 /// @throws std::exception with one line: the problem and the remedy.
 std::optional<Step> plan_step(spank_handle* spank, const StepOptions& options, const Settings& settings,
                               TopologyCache& cache);

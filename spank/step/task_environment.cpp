@@ -18,18 +18,11 @@ bool is_explained(const std::string& name) {
          std::find(of_a_rank.begin(), of_a_rank.end(), name) == of_a_rank.end();
 }
 
-const placement::Setting* find_setting(const placement::FileSettings& settings, const std::string& name) {
-  for (const auto* list : {&settings.user_files, &settings.profiles, &settings.nccl_conf})
-    for (const auto& setting : *list)
-      if (setting.name == name) return &setting;
-  return nullptr;
-}
-
 // Whether the tasks' CUDA_DEVICE_ORDER will be PCI_BUS_ID, the value that Muster sets.
 bool will_order_gpus_by_pci(const placement::FileSettings& settings, const placement::GetEnv& get_env) {
   constexpr const char *name = "CUDA_DEVICE_ORDER", *by_pci = "PCI_BUS_ID";
   if (const auto value = get_env(name)) return *value == by_pci;
-  const auto* setting = find_setting(settings, name);
+  const auto* setting = placement::find_setting(settings, name).setting;
   return setting == nullptr || setting->value == by_pci;
 }
 
@@ -62,7 +55,7 @@ placement::EnvironmentChange TaskEnvironment::decide(const placement::TaskPlacem
 std::optional<std::string> TaskEnvironment::effective_value(const std::string& name,
                                                             const placement::GetEnv& get_env) const {
   if (auto value = get_env(name)) return value;
-  const auto* setting = find_setting(file_settings, name);
+  const auto* setting = placement::find_setting(file_settings, name).setting;
   return setting == nullptr ? std::nullopt : setting->value;
 }
 

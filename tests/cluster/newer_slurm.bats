@@ -22,6 +22,7 @@ show='minor_of() { sed -n "s/^Device Minor:[[:space:]]*//p" "/proc/driver/nvidia
   for gpu in ${MUSTER_GPUS//,/ }; do minors+=${minors:+,}$(minor_of "$gpu"); done
   echo "$SLURM_PROCID minors=$minors"
   echo "$SLURM_PROCID step_gpus=$SLURM_STEP_GPUS"
+  echo "$SLURM_PROCID ordinal=${GPU_DEVICE_ORDINAL-unset}"
   IFS=, read -ra shown <<<"$CUDA_VISIBLE_DEVICES"; echo "$SLURM_PROCID shown=${#shown[@]}"
   for d in 0 1 2 3; do { : < /dev/nvidia$d; } 2>&1 | grep -q "No such device" && opens+=$d; done; echo "$SLURM_PROCID opens=$opens"'
 
@@ -46,6 +47,8 @@ show='minor_of() { sed -n "s/^Device Minor:[[:space:]]*//p" "/proc/driver/nvidia
   [ "$(value opens)" = "0123 0123 0123 0123" ]
   [ "$(value gpus | tr ' ' '\n' | sort -u | wc -l)" = 4 ]
   [ "$(value step_gpus)" = "$(value minors)" ]
+  # Slurm's would name other GPUs.
+  [ "$(value ordinal)" = "unset unset unset unset" ]
 }
 
 @test "a step's own --gpus-per-task in a job with more GPUs: GPU, cores and table agree" {

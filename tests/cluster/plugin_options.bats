@@ -219,3 +219,50 @@ END
   [ "$(value opens)" = "0 1" ]
   [ "$(grep -c 'NVLink and CUDA IPC' <<<"$output")" = 1 ]
 }
+
+# vendor_lab FLAGS DEFAULT…: in a second lab whose GPUs are not NVIDIA's, runs a step with each default.
+vendor_lab() {
+  local name=$MUSTER_LAB-x default all=
+  mkdir -p "$BATS_TEST_TMPDIR/etc"
+  echo "Name=gpu File=/dev/nvidia[0-1] Flags=$1" >"$BATS_TEST_TMPDIR/etc/gres.conf"
+  "$LAB_COMMAND" --name "$name" up --owner "$$" --nodes 1 --gpus 2 --plugin "$(plugin)" --etc "$BATS_TEST_TMPDIR/etc"
+  "$LAB_COMMAND" --name "$name" node n0 mount -t tmpfs none /proc/driver/nvidia
+  for default in "${@:2}"; do
+    echo "required $(plugin) default=$default" >"/run/muster-lab/$name/etc/plugstack.conf"
+    run "$LAB_COMMAND" --name "$name" exec srun -n2 --gpus-per-task=1 bash -c "$show" - ROCR_VISIBLE_DEVICES MUSTER_SET SLURM_MUSTER_LIFTED
+    all+="$default status=$status"$'\n'$output$'\n'
+  done
+  "$LAB_COMMAND" --name "$name" down
+  output=$all
+}
+
+@test "a default leaves steps on a node without NVIDIA GPUs to Slurm, and each task has its own GPU" {
+  vendor_lab amd_gpu_env auto strict
+  [ "$(grep -c 'status=0$' <<<"$output")" = 2 ]
+  [ "$(value ROCR_VISIBLE_DEVICES)" = "0 0 1 1" ]
+  [ "$(value MUSTER_SET)" = "unset unset unset unset" ]
+  [ "$(value SLURM_MUSTER_LIFTED)" = "unset unset unset unset" ]
+  [[ "$output" != *muster:* ]]
+}
+
+@test "tasks whose GPUs Slurm lists in no variable end, and do not use their neighbours' GPU" {
+  [[ $(on_lab srun --version) =~ " 22."|" 23.02" ]] || skip "this Slurm assigns GPUs to tasks itself"
+  vendor_lab no_gpu_env auto
+  [[ "$output" == *"auto status=78"* ]]
+  [[ "$output" == *"the task cannot be given GPUs of its own (Slurm lists them in no variable such as CUDA_VISIBLE_DEVICES; Flags=no_gpu_env in gres.conf?) and ends; use srun --muster=off"* ]]
+}
+
+@test "the shell of salloc's interactive step has the GPUs that it has without --muster" {
+  local name=$MUSTER_LAB-x option all=
+  # shellcheck disable=SC2016  # for the shell of the step
+  printf '#!/bin/bash\necho "shell=$CUDA_VISIBLE_DEVICES"\n' >"$BATS_TEST_TMPDIR/shell"
+  chmod +x "$BATS_TEST_TMPDIR/shell"
+  printf '%s\n' LaunchParameters=use_interactive_step "InteractiveStepOptions=\"--interactive --preserve-env $BATS_TEST_TMPDIR/shell\"" >"$BATS_TEST_TMPDIR/lines"
+  "$LAB_COMMAND" --name "$name" up --owner "$$" --share "$BATS_RUN_TMPDIR" --nodes 1 --gpus 2 --plugin "$(plugin)" --etc "$BATS_TEST_TMPDIR/lines"
+  for option in --muster=off --muster; do
+    run "$LAB_COMMAND" --name "$name" exec salloc --quiet -n2 --gpus-per-task=1 $option
+    all+=$output$'\n'
+  done
+  "$LAB_COMMAND" --name "$name" down
+  [ "$(grep '^shell=[01]' <<<"$all" | uniq -c | awk '{ print $1 }')" = 2 ]
+}

@@ -76,6 +76,21 @@ refused() {
   [ "$(grep -c "^muster: n0: .*; the step ends, as --muster=strict asks" <<<"$output")" = 1 ]
 }
 
+@test "without the second file, a step that nobody wants placed runs as it would without the plugin" {
+  from "$folder" default=strict
+  run -0 on_lab srun -n2 bash -c "$show"
+  [ "$(ran '')" = 2 ]
+  [[ "$output" != *"muster: n0"* ]]
+  # As in a placed step.
+  run -0 step --muster=off --export=ALL,MUSTER_SET=RANK
+  [ "$(ran placed)" = 2 ]
+  [[ "$output" != *"muster: n0"* ]]
+  from "$folder" default=off,memory=off
+  run -0 step
+  [ "$(ran '')" = 2 ]
+  [[ "$output" != *uster* ]]
+}
+
 @test "when the second file is missing only on the node, a task whose GPUs srun left to Muster ends, and others run" {
   # Each machine has its own /tmp.
   local folder=/tmp/two-files

@@ -195,3 +195,15 @@ END
   [ "$(grep -c '^done$' <<<"$output")" = 4 ]
   [ "$(grep -c 'muster: n[01]: the plan cannot be written to /nowhere/plan-n[01].json: No such file' <<<"$output")" = 2 ]
 }
+
+@test "a plan and a report name the node as Slurm does, whatever the host is called" {
+  cd "$BATS_TEST_TMPDIR"
+  for node in n0 n1; do on_node "$node" hostname one-host.example; done
+  run in_job --muster="json=$PWD/plan-%N.json,report" srun true
+  for node in n0 n1; do on_node "$node" hostname "$node"; done
+  [ "$status" = 0 ]
+  [ -s plan-n0.json ]
+  [ -s plan-n1.json ]
+  [[ "$output" == *"n[0-1]: 2 nodes alike"* ]]
+  [[ "$output" != *one-host* ]]
+}

@@ -70,12 +70,13 @@ sent_by() { lab node "$1" awk '$1 == "eth0:" { print $10 }' /proc/net/dev; }
 @test "elastic: a rank is killed, and a spare ends the run with the others" {
   submit elastic --nodes=2 -- --data "$REPOSITORY/LICENSE" --steps 400 --checkpoint-every 2 --eval-every 0
   wait_until "compgen -G '$folder/muster-run/checkpoints/step-*/state.json' >/dev/null"
+  lab exec scontrol show job "$job" | grep -qE 'TresPerTask=.*gpu[:=]1'
   # shellcheck disable=SC2016  # expanded on the node
   lab node n0 bash -c 'kill -KILL "$(pgrep -f -- "^[^ ]*muster-train " | head -n 1)"'
   finished
   lab exec scontrol show job "$job" | grep -q JobState=COMPLETED
   trained "$folder/muster-run" 2 1
-  [ "$(grep -c '^warning: rank . (host n0), pid [0-9]*, .* 2 ranks go on, .*; joined by the spare rank 2 (host n1)$' "$folder/job.log")" = 1 ]
+  [ "$(grep -c '^warning: rank . (host n0, GPU [0-9a-f:.]*), pid [0-9]*, .* 2 ranks go on, .*; joined by the spare rank 2 (host n1)$' "$folder/job.log")" = 1 ]
   grep -q 'parameters identical on 2 ranks' "$folder/job.log"
 }
 

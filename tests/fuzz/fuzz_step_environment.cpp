@@ -50,17 +50,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto const srun = read_srun_command(command_line, read);
   if (srun.gpus_per_task < 0 || srun.gpus_per_task > most_counted) std::abort();
   inherits_cpu_binding(command_line, read);
+  std::vector<GpuList> gpu_lists;
+  for (const char* variable : gpu_list_variables)
+    if (const char* gpus = read(variable)) gpu_lists.push_back({variable, gpus});
   for (const SlurmVersion version : {SlurmVersion{22, 5, 8}, SlurmVersion{24, 11, 5}}) {
     Settings settings;
     settings.defaults.mode = Mode::automatic;
     if (auto const isolation_override = choose_isolation_override(version, srun, settings, read)) {
       original_gres_flags(isolation_override->value);
       find_fallback_visibility(encode_marker(*isolation_override).c_str(), read("SLURMD_TRES_BIND"),
-                               read("CUDA_VISIBLE_DEVICES"), 1);
+                               gpu_lists, 1);
     }
   }
-  find_fallback_visibility(read("SLURM_MUSTER_LIFTED"), read("SLURMD_TRES_BIND"),
-                           read("CUDA_VISIBLE_DEVICES"), 1);
+  find_fallback_visibility(read("SLURM_MUSTER_LIFTED"), read("SLURMD_TRES_BIND"), gpu_lists, 1);
   bound_by_default(read("SLURM_MUSTER_LIFTED"), read("SLURMD_TRES_BIND"), false);
   if (read_gpu_request(get_env).per_task < 0) std::abort();
   parse_umask(get_env("SLURM_UMASK"));

@@ -29,13 +29,17 @@ std::string rendered_by(const JobDescription& job, const std::string& target) {
                      profile, job.hash);
 }
 
-std::string script_head(const JobDescription& job, const std::string& target, const std::string& start) {
+std::string script_head(const JobDescription& job, const std::string& target, const std::string& start,
+                        const std::vector<std::string>& more_variables) {
   std::string text =
       "#!/bin/bash\n" + comment(job.description) + "# Start:  " + start_line(job, start) + "\n";
   std::string defaults;
+  const auto add = [&](const std::string& variable) {
+    defaults += (defaults.empty() ? "" : ", ") + variable;
+  };
   for (const auto& variable : job.script_variables)
-    if (!variable.fallback.empty())
-      defaults += (defaults.empty() ? "" : ", ") + variable.text + " (" + variable.fallback + ")";
+    if (!variable.fallback.empty()) add(variable.text + " (" + variable.fallback + ")");
+  for (const auto& variable : more_variables) add(variable);
   if (!defaults.empty()) text += "# Variables that it reads, and their defaults:  " + defaults + "\n";
   return text + "# " + rendered_by(job, target) + "\n";
 }

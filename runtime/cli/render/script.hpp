@@ -10,7 +10,9 @@
 namespace muster::render {
 
 /// The first lines: what the job is, how to start it ("sbatch NAME.sbatch"), and where it comes from.
-std::string script_head(const JobDescription& job, const std::string& target, const std::string& start);
+/// more_variables: those that the script reads beside [script_variables], such as "MOUNTS ($PWD)".
+std::string script_head(const JobDescription& job, const std::string& target, const std::string& start,
+                        const std::vector<std::string>& more_variables = {});
 
 /// Checks of what the script needs: variables, arguments, data.
 std::string script_checks(const JobDescription& job, const std::string& start);

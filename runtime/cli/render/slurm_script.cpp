@@ -135,6 +135,18 @@ std::string mpi_word(const JobDescription& job) {
                                                                                    : shell_quote(mpi);
 }
 
+/// Whether --mpi may be pmix when the script runs.
+bool may_use_pmix(const std::string& mpi) { return mpi == "pmix" || mpi.find('$') != std::string::npos; }
+
+/// The variables of the start that a container's folders depend on, with their defaults.
+std::vector<std::string> container_variables(const JobDescription& job) {
+  const auto container = container_of(job);
+  if (container == Container::pyxis)
+    return {job.data.empty() && job.output.empty() ? "MOUNTS ($PWD)" : "MOUNTS ($PWD, data and output)"};
+  if (container == Container::apptainer && may_use_pmix(mpi_word(job))) return {"SLURM_SPOOL (/var/spool)"};
+  return {};
+}
+
 /// The folders that an Apptainer image sees, in the array `binds`.
 std::string apptainer_binds(const JobDescription& job) {
   constexpr const char* for_pmix = R"sh(--bind "${SLURM_SPOOL:-/var/spool},/tmp")sh";
@@ -144,7 +156,7 @@ std::string apptainer_binds(const JobDescription& job) {
     if (!folder.empty()) folders += " --bind " + shell_quote(folder);
   if (mpi == "pmix") folders += std::string(" ") + for_pmix;
   std::string text = "# --nv: the driver's libraries and the devices.";
-  if (mpi == "pmix" || mpi.find('$') != std::string::npos)
+  if (may_use_pmix(mpi))
     text +=
         " With PMIx the one in the image must be able to read the host's files, which are bound\n"
         "# (apptainer/singularity#5195, #5203): Slurm keeps them below its spool folder and /tmp.";
@@ -239,8 +251,8 @@ std::string srun_run(const JobDescription& job) {
 
 std::string slurm_script(const JobDescription& job, const Layouts& layouts) {
   const bool by_mpirun = starts_by_mpirun(job);
-  return script_head(job, "slurm", start(job)) + directives(job) + other_layouts(layouts) +
-         "set -euo pipefail\n" + script_checks(job, start(job)) +
+  return script_head(job, "slurm", start(job), container_variables(job)) + directives(job) +
+         other_layouts(layouts) + "set -euo pipefail\n" + script_checks(job, start(job)) +
          (mpi_word(job) == "\"$mpi\"" && !by_mpirun ? find_mpi : "") + script_environment(job) + announce +
          (by_mpirun ? mpirun_run(job) : srun_run(job));
 }

@@ -211,15 +211,13 @@ void apply_profile(const Setting& profile, const Setting* shadowed, EnvironmentC
 /// variable.
 void decide_variable(const std::string& name, const Variable* derived, const FileSettings& file_settings,
                      EnvironmentChange& change) {
-  const Setting* nccl = find(file_settings.nccl_conf, name);
-  if (const Setting* own = find(file_settings.user_files, name))
-    change.kept.push_back({name, own->value.value_or(""), "set in " + own->file, Origin::user_file});
-  else if (const Setting* profile = find(file_settings.profiles, name))
-    apply_profile(*profile, nccl, change);
-  else if (nccl != nullptr)
-    change.kept.push_back({name, nccl->value.value_or(""), "set in " + nccl->file, Origin::nccl_conf});
-  else
+  const auto [setting, origin] = find_setting(file_settings, name);
+  if (setting == nullptr)
     change.set.push_back(*derived);
+  else if (origin == Origin::profile)
+    apply_profile(*setting, find(file_settings.nccl_conf, name), change);
+  else
+    change.kept.push_back({name, setting->value.value_or(""), "set in " + setting->file, origin});
 }
 
 /// Joins the texts of all variables but MUSTER_* with commas.
@@ -232,6 +230,13 @@ std::string join_texts(const std::vector<Variable>& variables, Text text) {
 }
 
 }  // namespace
+
+FoundSetting find_setting(const FileSettings& settings, const std::string& name) {
+  if (const Setting* own = find(settings.user_files, name)) return {own, Origin::user_file};
+  if (const Setting* profile = find(settings.profiles, name)) return {profile, Origin::profile};
+  if (const Setting* nccl = find(settings.nccl_conf, name)) return {nccl, Origin::nccl_conf};
+  return {};
+}
 
 std::set<std::string> set_by_outer_step(const GetEnv& get_env) {
   const auto names = split_names(get_env("MUSTER_SET").value_or(""));

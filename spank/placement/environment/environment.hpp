@@ -78,6 +78,14 @@ struct FileSettings {
   std::vector<Setting> nccl_conf;   ///< /etc/nccl.conf
 };
 
+struct FoundSetting {
+  const Setting* setting = nullptr;  ///< null: no file has one
+  Origin origin = Origin::derived;
+};
+
+/// The setting that decides a variable which the environment does not have. Pure.
+FoundSetting find_setting(const FileSettings& settings, const std::string& name);
+
 /// The changes to an existing environment.
 struct EnvironmentChange {
   /// Variables to set; MUSTER_SET and MUSTER_KEPT (comma-separated names) come last.

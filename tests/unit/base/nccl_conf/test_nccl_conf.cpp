@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pwd.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "catch.hpp"
 #include "nccl_conf/nccl_conf.hpp"
 
@@ -31,4 +35,15 @@ TEST_CASE("nccl.conf is parsed as by NCCL") {
 TEST_CASE("A missing nccl.conf, and a folder in its place, have no variables") {
   CHECK(read_nccl_conf("/proc/self/none").empty());
   CHECK(read_nccl_conf("/etc").empty());
+}
+
+TEST_CASE("The user's file is NCCL_CONF_FILE, else in the home of the user database") {
+  const passwd* const user = getpwuid(getuid());
+  REQUIRE(user != nullptr);
+  const char* const home = getenv("HOME");
+  const std::string before = home == nullptr ? "" : home;
+  setenv("HOME", "/elsewhere", 1);
+  CHECK(muster::find_user_nccl_conf("") == std::string(user->pw_dir) + "/.nccl.conf");
+  CHECK(muster::find_user_nccl_conf("own.conf") == "own.conf");
+  setenv("HOME", before.c_str(), 1);
 }

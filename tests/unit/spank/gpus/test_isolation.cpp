@@ -67,9 +67,9 @@ TEST_CASE("When the user chose a GPU binding, isolation is not changed in any ve
     CHECK(describe_override(slurm, "auto", 1, {{"SLURM_GPU_BIND", "single:1"}}).empty());
     CHECK(describe_override(slurm, "auto", 1, {{"SLURM_TRES_BIND", "gres/gpu:closest"}}).empty());
     // On the command line it overrides a variable, but the flag would apply in addition.
-    SrunCommand srun{parse_words("auto"), 1, "gpu:closest"};
+    SrunCommand srun{parse_words("auto"), 1, "gpu:closest", true};
     CHECK_FALSE(choose_isolation_override(slurm, srun, {}, [](const char*) { return nullptr; }));
-    srun.gpu_binding.reset();
+    srun.may_bind_gpus = false;
     CHECK(choose_isolation_override(slurm, srun, {}, [](const char*) { return nullptr; }));
   }
 }
@@ -84,13 +84,31 @@ TEST_CASE("A per-task binding that the job's --gpus-per-task implies is not the 
 
 TEST_CASE("A task that is not placed gets the GPUs that Slurm would have given it") {
   const auto fallback = [](const char* marker, const char* binding, const char* devices, int local_rank) {
-    const FallbackVisibility own = find_fallback_visibility(marker, binding, devices, local_rank);
-    return own.problem.empty() ? own.cuda_devices : "problem";
+    const FallbackVisibility own =
+        find_fallback_visibility(marker, binding, {{"CUDA_VISIBLE_DEVICES", devices}}, local_rank);
+    REQUIRE(own.own.size() == 1);
+    CHECK(own.problem.empty());
+    CHECK(own.own.front().variable == "CUDA_VISIBLE_DEVICES");
+    return own.own.front().gpus;
   };
   CHECK(fallback("SLURM_GPU_BIND:1", "gpu:none", "0,1,2,3", 0) == "0");
   CHECK(fallback("SLURM_GPU_BIND:1", "gpu:none", "0,1,2,3", 3) == "3");
   CHECK(fallback("SLURM_GPU_BIND:2", nullptr, "4,5,6,7", 1) == "6,7");
   CHECK(fallback("SLURM_TRES_BIND:1", "gres/gpu:none", "MIG-a,MIG-b", 1) == "MIG-b");
+}
+
+TEST_CASE("A task that is not placed gets its own GPUs in each of Slurm's lists, whatever their vendor") {
+  // As on a node with gres.conf's amd_gpu_env and intel_gpu_env, where the user has set a variable for CUDA.
+  const auto found = find_fallback_visibility(
+      "SLURM_GPU_BIND:2", "gpu:none",
+      {{"CUDA_VISIBLE_DEVICES", "0"}, {"ROCR_VISIBLE_DEVICES", "0,1,2,3"}, {"ZE_AFFINITY_MASK", "0,1,2,3"}},
+      1);
+  CHECK(found.problem.empty());
+  REQUIRE(found.own.size() == 2);
+  CHECK(found.own[0].variable == "ROCR_VISIBLE_DEVICES");
+  CHECK(found.own[0].gpus == "2,3");
+  CHECK(found.own[1].variable == "ZE_AFFINITY_MASK");
+  CHECK(found.own[1].gpus == "2,3");
 }
 
 TEST_CASE("With the flag, Slurm's order of GPUs is replaced only when nobody bound the GPUs") {
@@ -111,16 +129,23 @@ TEST_CASE("When isolation was not turned off, or Slurm still binds, a task keeps
                                                         {"SLURM_GPU_BIND:1", "gpu:closest"},
                                                         {"nonsense", "gpu:none"},
                                                         {"", nullptr}}) {
-    CHECK(find_fallback_visibility(marker, binding, "0", 1).cuda_devices.empty());
-    CHECK(find_fallback_visibility(marker, binding, nullptr, 1).problem.empty());
+    CHECK(find_fallback_visibility(marker, binding, {{"CUDA_VISIBLE_DEVICES", "0"}}, 1).own.empty());
+    CHECK(find_fallback_visibility(marker, binding, {}, 1).problem.empty());
   }
 }
 
 TEST_CASE("When a task's own GPUs are not known, an error is returned and not a neighbour's GPU") {
-  CHECK_FALSE(find_fallback_visibility("SLURM_GPU_BIND:1", "gpu:none", nullptr, 0).problem.empty());
-  CHECK_FALSE(find_fallback_visibility("SLURM_GPU_BIND:1", "gpu:none", "0", 1).problem.empty());
-  CHECK_FALSE(find_fallback_visibility("SLURM_GPU_BIND:2", "gpu:none", "0,1,2", 1).problem.empty());
-  CHECK_FALSE(find_fallback_visibility("SLURM_GPU_BIND:1", "gpu:none", "0,1", -1).problem.empty());
+  const auto problem = [](const char* marker, const std::vector<GpuList>& lists, int local_rank) {
+    const auto found = find_fallback_visibility(marker, "gpu:none", lists, local_rank);
+    CHECK(found.own.empty());
+    return found.problem;
+  };
+  CHECK_THAT(problem("SLURM_GPU_BIND:1", {}, 0), Catch::Matchers::ContainsSubstring("no_gpu_env"));
+  for (const char* variable : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
+    CHECK_FALSE(problem("SLURM_GPU_BIND:1", {{variable, "0"}}, 1).empty());
+    CHECK_FALSE(problem("SLURM_GPU_BIND:2", {{variable, "0,1,2"}}, 1).empty());
+    CHECK_FALSE(problem("SLURM_GPU_BIND:1", {{variable, "0,1"}}, -1).empty());
+  }
 }
 
 TEST_CASE("When no device file exists, no GPU is hidden; when some exist, the missing ones are hidden") {

@@ -81,7 +81,16 @@ TEST_CASE("A step's whole GPUs come before its MIG instances") {
   CHECK(gpus.all[2].pci == PciAddress{0, 0x10, 0, 0});
   CHECK(gpus.all[2].uuid == "gpu2/gi1/ci0");
   CHECK(gpus.cuda_minors.empty());
-  CHECK_THROWS_WITH(machine.step_gpus({"0", "1"}), ContainsSubstring("1 MIG instances and 2 whole GPUs"));
+}
+
+TEST_CASE("When a step cannot open as many MIG instances as it has, the message names the likely cause") {
+  const ThreeGpus machine;
+  machine.split(2);
+  const auto cgroup_v2 = ContainsSubstring("cgroup v2");
+  CHECK_THROWS_WITH(machine.step_gpus({"0", "1"}),
+                    ContainsSubstring("1 MIG instances and 2 whole GPUs") && cgroup_v2);
+  CHECK_THROWS_WITH(machine.step_gpus({"0", "1", "2", "3"}),
+                    ContainsSubstring("1 MIG instances and 2 whole GPUs") && !cgroup_v2);
 }
 
 TEST_CASE("A GPU that the driver does not list, or that has no number, is refused") {

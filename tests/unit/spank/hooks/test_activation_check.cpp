@@ -17,8 +17,8 @@ namespace {
 bool is_requested(const std::vector<const char*>& arguments) {
   return is_requested_by_config(static_cast<int>(arguments.size()), arguments.data());
 }
-bool strict(const std::vector<const char*>& arguments) {
-  return default_is_strict(static_cast<int>(arguments.size()), arguments.data());
+bool default_has(const char* word, const std::vector<const char*>& arguments) {
+  return default_contains(word, static_cast<int>(arguments.size()), arguments.data());
 }
 
 }  // namespace
@@ -46,11 +46,13 @@ TEST_CASE("When an argument places steps or may be invalid, Muster is requested 
     CHECK(is_requested({"default=off", argument}));
 }
 
-TEST_CASE("The last default decides whether failures are strict") {
-  CHECK(strict({"default=strict,memory=off"}));
-  CHECK(strict({"default=auto", "cache=off", "default=strict"}));
-  CHECK_FALSE(strict({"default=strict", "default=auto"}));
-  CHECK_FALSE(strict({}));
+TEST_CASE("The last default decides whether steps are placed and failures are strict") {
+  CHECK(default_has("strict", {"default=strict,memory=off"}));
+  CHECK(default_has("strict", {"default=auto", "cache=off", "default=strict"}));
+  CHECK_FALSE(default_has("strict", {"default=strict", "default=auto"}));
+  CHECK(default_has("auto", {"default=strict", "default=auto"}));
+  CHECK_FALSE(default_has("auto", {"default=off,memory=off"}));
+  CHECK_FALSE(default_has("strict", {}));
 }
 
 TEST_CASE("A text in a file is found at any offset, and an unreadable file may contain it") {

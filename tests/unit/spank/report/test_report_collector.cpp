@@ -237,6 +237,19 @@ TEST_CASE("When a node is late, the collector ends and the node must print its r
   CHECK_FALSE(send_report(address, make_report("n1")));
 }
 
+TEST_CASE("When no node reports, the collector closes its port in time although its owner lives") {
+  CollectorLimits limits;
+  limits.first_report = 100ms;
+  ReportCollector collector(1, limits);
+  const auto address = on_loopback(collector.address());
+  Owner owner;
+  auto collected = std::async(std::launch::async, [&] { return collector.collect(owner.ends[0]); });
+  CHECK(collected.wait_for(soon) == std::future_status::ready);
+  CHECK_FALSE(send_report(address, make_report("n0")));
+  owner.leave();
+  CHECK(collected.get().empty());
+}
+
 TEST_CASE("When its owner process has ended, the collector ends although the pipe stays open") {
   const pid_t owner = fork();
   if (owner == 0) _exit(0);

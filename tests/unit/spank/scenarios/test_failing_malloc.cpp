@@ -4,15 +4,18 @@
 // reason. Slurm itself cannot be used here, since it ends the process if it finds no memory; a fake of it has
 // a step in fixed arrays.
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -122,8 +125,10 @@ spank_err_t spank_getenv(spank_t, const char* name, char* buffer, int size) {
                                            {"CUDA_VISIBLE_DEVICES", "4,5", true}};
   // slurmstepd tests or copies these, but does not parse them.
   const std::string_view requested = name;
-  const bool allowed = requested == "SLURM_MUSTER_LIFTED" || requested == "CUDA_VISIBLE_DEVICES" ||
-                       requested == "MUSTER_SET" || requested == "SLURM_STEP_GPUS";
+  constexpr std::string_view copied[] = {
+      "SLURM_MUSTER_LIFTED", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
+      "GPU_DEVICE_ORDINAL",  "MUSTER_SET",           "SLURM_STEP_GPUS"};
+  const bool allowed = std::find(std::begin(copied), std::end(copied), requested) != std::end(copied);
   variables_read_by_stepd += getpid() == stepd && !allowed;
   const char* value = nullptr;
   for (const auto& variable : variables)
@@ -209,7 +214,12 @@ int in_child(Body body) {
   std::fflush(nullptr);
   allocations = 0;
   const pid_t child = fork();
-  if (child == 0) _exit(body());
+  if (child == 0) {
+    // Catch's handlers would report a failure here. Without memory, glibc's getpwuid_r() ends the process
+    // that plans (2.36), and the plugin must report that.
+    for (const int number : {SIGABRT, SIGSEGV}) signal(number, SIG_DFL);
+    _exit(body());
+  }
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);

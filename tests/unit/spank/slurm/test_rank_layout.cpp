@@ -104,3 +104,11 @@ TEST_CASE("When a layout from srun does not fit into a variable, it is left out"
   CHECK_FALSE(format_layout(7, 1, std::vector<std::uint32_t>(65000, 1)).empty());
   CHECK(format_layout(7, 1, std::vector<std::uint32_t>(66000, 1)).empty());
 }
+
+TEST_CASE("A node's name is the one at its index of the step's nodes") {
+  CHECK(find_node_name("n[0-1],gpu7", 1) == "n1");
+  CHECK(find_node_name("n[0-1],gpu7", 2) == "gpu7");
+  CHECK_FALSE(find_node_name("n[0-1],gpu7", 3));
+  CHECK_FALSE(find_node_name("", 0));
+  CHECK_FALSE(find_node_name("n[0-", 0));
+}

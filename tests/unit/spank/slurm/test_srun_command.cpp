@@ -78,6 +78,15 @@ TEST_CASE("A GPU binding on the command line is found if it is srun's own") {
   CHECK_FALSE(read({"srun", "-n2", "true", "--gpu-bind=closest"}).gpu_binding);
 }
 
+TEST_CASE("A GPU binding that may be srun's own is the user's choice") {
+  CHECK(read({"srun", "--gpu-bind=closest", "true"}).may_bind_gpus);
+  CHECK(read({"srun", "--ntasks", "4", "--gpu-bind=closest", "true"}).may_bind_gpus);
+  CHECK(read({"srun", "--ntasks", "4", "--tres-bind", "gres/gpu:closest", "true"}).may_bind_gpus);
+  CHECK(read({"srun", "true", "--gpu-bind=closest"}).may_bind_gpus);
+  CHECK_FALSE(read({"srun", "--ntasks", "4", "--gpu-binding=closest", "true"}).may_bind_gpus);
+  CHECK_FALSE(read({"srun", "-n4", "true"}).may_bind_gpus);
+}
+
 TEST_CASE("Counts are parsed in Slurm's notation") {
   CHECK(parse_count("2") == 2);
   CHECK(parse_count("a100:2") == 2);
@@ -93,7 +102,10 @@ TEST_CASE("A CPU binding that Slurm gave the surrounding task is distinguished f
   CHECK(inherits_cpu_binding({"srun", "-n2", "true"}, reader(in_a_task)));
   CHECK_FALSE(inherits_cpu_binding({"srun", "-n2", "--cpu-bind=cores", "true"}, reader(in_a_task)));
   CHECK_FALSE(inherits_cpu_binding({"srun", "-n2", "--cpu-bind", "cores", "true"}, reader(in_a_task)));
-  CHECK(inherits_cpu_binding({"srun", "-n2", "true", "--cpu-bind=cores"}, reader(in_a_task)));
+  // 4 and `true` may both be the program; the user's choice comes first.
+  CHECK_FALSE(inherits_cpu_binding({"srun", "--ntasks", "4", "--cpu-bind=cores", "true"}, reader(in_a_task)));
+  CHECK_FALSE(inherits_cpu_binding({"srun", "-n2", "true", "--cpu-bind=cores"}, reader(in_a_task)));
+  CHECK(inherits_cpu_binding({"srun", "-n2", "true", "--cpu-binding=cores"}, reader(in_a_task)));
   CHECK_FALSE(inherits_cpu_binding({"srun", "-n2", "true"}, reader(by_the_user)));
   CHECK_FALSE(inherits_cpu_binding({"srun", "-n2", "true"}, reader({})));
 }
