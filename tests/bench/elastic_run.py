@@ -182,7 +182,9 @@ class ElasticRun:
         if ends:
             raise WrongRun(f"ranks that were not lost ended with an error: {ends}")
         present, named = list(range(RANKS)), []
-        lines = [line for _, rank, line in self.shown if rank >= 0 and rank not in lost and re.match(r"warning|muster|skipping|note: the checkpoint", line)]
+        # A lost rank may have printed the line about an earlier loss. What one that is cut off prints later does not count.
+        lines = [line for _, rank, line in self.shown
+                 if rank >= 0 and (CHANGED.match(line) or rank not in lost and re.match(r"warning|muster|skipping|note: the checkpoint", line))]
         for line in lines:
             change = CHANGED.match(line)
             if not change:
