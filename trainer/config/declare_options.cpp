@@ -150,11 +150,12 @@ void add_training_options(CLI::App& app, Options& o) {
   add_option(app, "--optimizer", o.optimizer_name, "adamw, or sgd: with momentum, as torch.optim.SGD")
       ->check(CLI::IsMember({"adamw", "sgd"}));
   add_option(app, "--learning-rate", o.learning_rate,
-             "Peak learning rate; the default for GPT-2's sizes is lower, 6e-4 (124M) to 2e-4 (1558M), and "
-             "0.1 for sgd")
+             "Peak learning rate; the default for GPT-2's sizes is lower, 6e-4 (124M) to 2e-4 (1558M), with "
+             "--init-from 5e-5, and 0.1 for sgd")
       ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
   add_option(app, "--min-learning-rate", o.min_learning_rate,
-             "Learning rate at the last step; for GPT-2's sizes a tenth of their peak, for sgd 0")
+             "Learning rate at the last step; for GPT-2's sizes, with --init-from and with a "
+             "--learning-rate a tenth of the peak, for sgd 0")
       ->check(non_negative());
   add_option(app, "--warmup", o.warmup, "Steps of linear rise to the peak, before the schedule")
       ->check(integer(std::int64_t{0}, max_steps));
