@@ -36,18 +36,6 @@ struct Evaluation {
   std::string model, unit, device;
 };
 
-void check_tokenizer(const EvaluateOptions& o, const data::Corpus& corpus, const std::string& tokenizer) {
-  const std::string data = corpus.has_shards() ? corpus.tokenizer_file() : byte_tokenizer;
-  if (data.empty() || tokenizer.empty() || data == tokenizer) return;
-  throw Error(
-      ErrorCode::usage,
-      fmt::format("--data {} has {}, and {} was trained on {}: pass shards that muster-train "
-                  "tokenize has written with its tokenizer.json, or text to a model of bytes",
-                  o.data,
-                  corpus.has_shards() ? "shards of another tokenizer" : "text, whose tokens are bytes",
-                  o.from, tokenizer == byte_tokenizer ? "bytes" : "the tokens of a tokenizer.json"));
-}
-
 /// Refuses a batch that does not fit into the GPU.
 void check_gpu_memory(const models::GptConfig& config, int batch, std::uint64_t free_bytes) {
   const std::uint64_t needed =
@@ -78,7 +66,8 @@ Evaluation evaluate_gpt(const EvaluateOptions& o, const Job& job, compute::Compu
   const bool whole = o.validation_fraction == 1;
   const data::Corpus corpus =
       whole ? data::Corpus::read_whole(o.data) : data::Corpus::read(o.data, o.validation_fraction);
-  check_tokenizer(o, corpus, source->tokenizer());
+  weights::check_tokenizer({o.data, corpus.has_shards() ? corpus.tokenizer_file() : byte_tokenizer}, *source,
+                           o.from);
   const data::TokenSequence& tokens = whole ? corpus.training() : corpus.held_out_with_lead();
   if (tokens.size() < 2)
     throw Error(ErrorCode::usage, fmt::format("--data {}: it has one token, and two are needed", o.data));

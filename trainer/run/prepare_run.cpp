@@ -107,20 +107,6 @@ StrategySettings strategy_settings(const Options& options, Job& job, const Activ
   return settings;
 }
 
-/// Refuses data whose tokens are others than those that the weights were trained on.
-void check_tokenizer(const Options& options, const Workload& workload, const weights::WeightSource& weights) {
-  const std::string data = workload.tokenizer();
-  if (data.empty() || weights.tokenizer().empty() || data == weights.tokenizer()) return;
-  throw Error(
-      ErrorCode::usage,
-      data == byte_tokenizer
-          ? fmt::format("--data {} is text, whose tokens are bytes, and the weights of --init-from {} have "
-                        "a tokenizer.json: pass shards that muster-train tokenize has written with it",
-                        options.data, options.init_from)
-          : fmt::format("the tokenizer of --data {} is another than that of --init-from {}", options.data,
-                        options.init_from));
-}
-
 std::unique_ptr<Workload> open_data(Options options, const Job& job, int ranks,
                                     const weights::WeightSource* weights, CollectiveErrors& errors) {
   const int compute_threads = job.on_gpu() ? 1 : choose_threads(options.threads, job.roster(), job.rank());
@@ -143,7 +129,7 @@ std::unique_ptr<Workload> open_data(Options options, const Job& job, int ranks,
                                                 options.batch, computing, serves ? "workers" : "ranks"));
     }
     workload = read_workload(options);
-    if (weights) check_tokenizer(options, *workload, *weights);
+    if (weights) weights::check_tokenizer({options.data, workload->tokenizer()}, *weights, options.init_from);
   });
   return workload;
 }

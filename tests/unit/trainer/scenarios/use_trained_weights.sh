@@ -113,8 +113,13 @@ cmp words-model/tokenizer.json "$tokenizer" || fail "the exported tokenizer is a
 "$train" evaluate words-model --data 'shards/tokens_val_*.bin' | grep -q 'nats/token over' || fail "the shards cannot be evaluated"
 
 refused 'is text, whose tokens are bytes' --init-from words-model --data text --output other-words
-refused 'has text, whose tokens are bytes' evaluate words --data text
+refused 'is text, whose tokens are bytes' evaluate words --data text
 refused 'was trained on bytes' evaluate run --data shards/tokens_train_000000.bin
+# Without its tokenizer, a vocabulary above 256 is not one of bytes.
+cp -r words-model unknown && rm unknown/tokenizer.json
+refused "does not say how text becomes its $vocabulary tokens" --init-from unknown --data text --output from-unknown
+refused "does not say how text becomes its $vocabulary tokens" evaluate unknown --data text
+"$train" evaluate unknown --data 'shards/tokens_val_*.bin' | grep -q 'nats/token over' || fail "shards need a known tokenizer"
 refused 'tokens_train_000000.bin exists' tokenize --tokenizer "$tokenizer" text --output shards
 mkdir one-more && echo '{}' > one-more/tokenizer.json
 refused 'is another tokenizer' tokenize --tokenizer muster-model/tokenizer.json text --output one-more
