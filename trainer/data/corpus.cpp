@@ -108,6 +108,7 @@ Corpus Corpus::read(const std::string& where, double validation_fraction, std::u
 void Corpus::use_validation_shards(TokenSequence training, TokenSequence held_out, const std::string& where) {
   if (training.empty()) refuse_corpus(where, "all shards are for validation (_val_): name some to train on");
   if (held_out.size() < 2) refuse_corpus(where, "its validation shards have one token: two are needed");
+  has_validation_shards_ = true;
   held_out_size_ = held_out.size() - 1;
   training_ = std::move(training);
   held_out_ = std::move(held_out);

@@ -31,6 +31,8 @@ class Corpus {
   /// True when all files together have at most max_checked_bytes.
   bool is_small() const noexcept { return bytes_ <= max_checked_bytes; }
   bool has_shards() const noexcept { return has_shards_; }
+  /// Whether such shards are held out.
+  bool has_validation_shards() const noexcept { return has_validation_shards_; }
   /// The text of the tokenizer.json beside the shards, as `muster-train tokenize` writes it; empty: none.
   const std::string& tokenizer_file() const noexcept { return tokenizer_file_; }
   const TokenSequence& training() const noexcept { return training_; }
@@ -51,7 +53,7 @@ class Corpus {
   std::string tokenizer_file_;
   std::uint64_t held_out_size_ = 0, hash_ = 0, bytes_ = 0;
   std::size_t file_count_ = 0;
-  bool has_shards_ = false;
+  bool has_shards_ = false, has_validation_shards_ = false;
 };
 
 }  // namespace muster::data

@@ -150,6 +150,8 @@ void check_held_out(const std::string& data, const PictureSource& held_out, int 
 
 }  // namespace
 
+bool has_held_out_part(const std::string& data) { return find_parts(data).has_value(); }
+
 PictureSet open_picture_set(const PictureSetOptions& options) {
   std::string data = options.data, validation = options.validation_data;
   if (const auto parts = find_parts(data); parts && validation.empty()) std::tie(data, validation) = *parts;

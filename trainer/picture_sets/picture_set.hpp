@@ -21,6 +21,9 @@ struct PictureSet {
   int classes = 0;
 };
 
+/// Whether the data are a folder with `train` and `val`, `validation` or `test`.
+bool has_held_out_part(const std::string& data);
+
 /// Opens labelled pictures. `data` and `validation_data` are each
 /// - a folder with a folder of pictures for each class;
 /// - tar shards as WebDataset writes them: a folder with some, one, or a comma list of files and patterns;

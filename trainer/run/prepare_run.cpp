@@ -107,10 +107,11 @@ StrategySettings strategy_settings(const Options& options, Job& job, const Activ
   return settings;
 }
 
-std::unique_ptr<Workload> open_data(Options options, const Job& job, int ranks,
+std::unique_ptr<Workload> open_data(const Options& options, const Job& job, int ranks,
                                     const weights::WeightSource* weights, CollectiveErrors& errors) {
   const int compute_threads = job.on_gpu() ? 1 : choose_threads(options.threads, job.roster(), job.rank());
-  options.data_threads = choose_data_threads(options.data_threads, compute_threads, job.roster(), job.rank());
+  const int data_threads =
+      choose_data_threads(options.data_threads, compute_threads, job.roster(), job.rank());
   std::unique_ptr<Workload> workload;
   const bool serves = options.strategy == "parameter-server";
   const int computing = serves ? ranks - options.servers : ranks;
@@ -128,7 +129,7 @@ std::unique_ptr<Workload> open_data(Options options, const Job& job, int ranks,
       throw Error(ErrorCode::usage, fmt::format("--batch {} is less than one sample for each of {} {}",
                                                 options.batch, computing, serves ? "workers" : "ranks"));
     }
-    workload = read_workload(options);
+    workload = read_workload(options, data_threads);
     if (weights) weights::check_tokenizer({options.data, workload->tokenizer()}, *weights, options.init_from);
   });
   return workload;
