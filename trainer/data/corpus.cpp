@@ -26,6 +26,11 @@ namespace fs = std::filesystem;
 
 bool is_shard(const fs::path& path) { return path.extension() == ".bin"; }
 
+/// Of a run of `muster-train tokenize` that has not ended, or was killed.
+bool is_partial_shard(const fs::path& path) {
+  return path.filename().string().find(std::string(".bin") + partial_shard_ending) != std::string::npos;
+}
+
 bool is_for_validation(const fs::path& path) {
   const std::string name = path.filename().string();
   return name.find("_val_") != std::string::npos || name.find("_val.") != std::string::npos;
@@ -39,6 +44,10 @@ TokenSequence Corpus::read_files(const std::string& where, bool skip_validation,
       std::any_of(files.begin(), files.end(), [](const auto& file) { return is_shard(file.second); });
   std::vector<std::shared_ptr<const MappedFile>> used;
   for (const auto& [real, path] : files) {
+    if (is_partial_shard(path)) {
+      refuse_corpus(where,
+                    fmt::format("{} is incomplete: remove it and make the shards again", path.string()));
+    }
     if (has_shards_ && (!is_shard(path) || (skip_validation && is_for_validation(path)))) continue;
     used.push_back(std::make_shared<const MappedFile>(path));
     bytes_ += used.back()->bytes().size();

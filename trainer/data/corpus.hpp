@@ -18,7 +18,7 @@ class Corpus {
   /// (0 to 0.9) of all tokens is held out. With a validation_fraction of 0 nothing is held out and validation
   /// shards are ignored. max_held_out: use only the first so many held-out tokens; 0: all.
   /// @throws muster::Error(ErrorCode::usage): as find_data_files(), an invalid shard, no tokens, no tokens
-  /// on one side of the split, or different tokenizers beside the shards.
+  /// on one side of the split, different tokenizers beside the shards, or a shard that is not complete.
   static Corpus read(const std::string& where, double validation_fraction, std::uint64_t max_held_out = 0);
   /// Like read(), but holds nothing out. Shards must all be for validation, or none.
   static Corpus read_whole(const std::string& where);

@@ -85,6 +85,16 @@ TEST_CASE("a whole corpus holds nothing out", "[corpus]") {
   CHECK_THAT(text, Catch::Matchers::ContainsSubstring("name those of one kind"));
 }
 
+TEST_CASE("a shard that is not complete is refused", "[corpus]") {
+  const TemporaryFolder folder;
+  const std::vector<Token> tokens{1, 2, 3};
+  write_file(folder / "x_train_0.bin.partial", "text");
+  const std::string text = usage_error_text([&] { Corpus::read(folder.path(), 0); });
+  CHECK_THAT(text, Catch::Matchers::ContainsSubstring("x_train_0.bin.partial is incomplete: remove it"));
+  muster::data::write_shard(folder / "x_train_1.bin", tokens);
+  CHECK_FALSE(usage_error_text([&] { Corpus::read(folder.path(), 0); }).empty());
+}
+
 TEST_CASE("shards have the tokenizer that lies beside them", "[corpus]") {
   const TemporaryFolder folder;
   const std::vector<Token> tokens{1, 2, 3};

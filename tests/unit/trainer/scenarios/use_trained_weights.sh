@@ -130,13 +130,17 @@ refused "does not say how text becomes its $vocabulary tokens" --init-from unkno
 refused "does not say how text becomes its $vocabulary tokens" evaluate unknown --data text
 "$train" evaluate unknown --data 'shards/tokens_val_*.bin' | grep -q 'nats/token over' || fail "shards need a known tokenizer"
 refused 'tokens_train_000000.bin exists' tokenize --tokenizer "$tokenizer" text --output shards
+mkdir half && : > half/tokens_train_000003.bin.partial
+refused 'half/tokens_train_000003.bin.partial exists: remove half/tokens_train_* or' tokenize --tokenizer "$tokenizer" text --output half
+refused 'shards for validation (_val_) in --data shards: leave it out' --data shards --vocabulary "$vocabulary" --validation-fraction 0.2
 mkdir one-more && echo '{}' > one-more/tokenizer.json
 refused 'is another tokenizer' tokenize --tokenizer muster-model/tokenizer.json text --output one-more
 refused 'has no such added token' tokenize --tokenizer "$tokenizer" --document-token '<|x|>' text --output new-shards
 refused '--tokenizer text cannot be used: it is not valid JSON' tokenize --tokenizer text text --output new-shards
 refused '--tokenizer nowhere cannot be read' tokenize --tokenizer nowhere text --output new-shards
 printf 'good\377' > broken
-refused 'broken: byte 4 is not UTF-8' tokenize --tokenizer "$tokenizer" broken --output broken-shards
+refused 'broken: byte 4 is not UTF-8' tokenize --tokenizer "$tokenizer" text broken --output broken-shards --shard-tokens 500
+[ "$(ls broken-shards)" = tokenizer.json ] || fail "a run that failed left $(ls broken-shards)"
 
 # A vocabulary that needs four bytes a token, as Llama 3's.
 awk '{ at = index($0, "\"56\":339") + 7; printf "%s", substr($0, 1, at)
