@@ -198,7 +198,7 @@ void declare_data(CLI::App& app, EvaluateOptions& o) {
       ->required()
       ->check(not_an_option());
   app.add_option("--validation-fraction", o.validation_fraction,
-                 "Only this part of the data, at its end, as training holds it out; 1: all of the data")
+                 "Only this part of the data, which training with this option holds out; 1: all of the data")
       ->check(number(1e-9, 1))
       ->capture_default_str();
   app.add_option("--context", o.context,

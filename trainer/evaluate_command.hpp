@@ -11,7 +11,7 @@ namespace muster {
 
 struct EvaluateOptions {
   std::string from, data;
-  double validation_fraction = 1;  ///< part of the data, at its end; 1: all of it
+  double validation_fraction = 1;  ///< the part that training holds out; 1: all of the data
   int batch = 0;       ///< sequences or images at once; 0: about 1024 tokens (8192 on a GPU), or 256 images
   int context = 0;     ///< 0: the model's, at most 8192 for the Llama kind
   int image_size = 0;  ///< 0: that of the training

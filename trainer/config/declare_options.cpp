@@ -68,8 +68,8 @@ void add_data_options(CLI::App& app, Options& o) {
              "place, and the report lists it")
       ->check(CLI::IsMember({"stop", "skip"}));
   add_option(app, "--validation-fraction", o.validation_fraction,
-             "Part of the data, at its end, that is held out; 0: none. Shards named _val_ are held out "
-             "instead")
+             "Part of the data that is held out; 0: none. Of text and shards their end, of pictures a part "
+             "of each class. Shards named _val_ are held out instead")
       ->check(number(0, 0.9));
   add_option(app, "--validation-tokens", o.validation_tokens,
              "Validate on at most this many held-out tokens, the first ones; 0: on all")
