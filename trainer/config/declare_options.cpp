@@ -195,8 +195,8 @@ void add_training_options(CLI::App& app, Options& o) {
              "The same bits for any number of ranks: gradients are added in a fixed tree, chunk by chunk");
   add_switch(app, "autotune", o.autotune,
              "On a GPU: time the algorithms of the model's matrix products at start and use the fastest; the "
-             "checkpoint keeps them, so that a resumed run has the same bits. Without it, and with "
-             "--deterministic, the first algorithm is used");
+             "checkpoint keeps them, so that a resumed run has the same bits. --no-autotune and "
+             "--deterministic use the first algorithm that cuBLASLt proposes");
   add_option(app, "--chunk", o.chunk,
              "Samples in a chunk with --deterministic; each chunk is computed by itself")
       ->check(integer(1, 1 << 20));
@@ -274,7 +274,7 @@ void add_pipeline_options(CLI::App& app, Options& o) {
              "gradients while it would wait")
       ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved-1f1b", "zb-h1"}));
   add_option(app, "--virtual-stages", o.virtual_stages,
-             "With --pipeline-schedule=interleaved-1f1b: stages on each rank")
+             "With --pipeline-schedule=interleaved-1f1b: stages on each rank, at least 2; if not given, 2")
       ->check(integer(1, 1024));
   add_option(app, "--balance", o.balance,
              "With pipeline: what the stages get equal shares of, as far as whole layers can be; time is "

@@ -198,6 +198,22 @@ void choose_batch(Options& o) {
   if (o.deterministic && !o.origins.contains("chunk")) o.chunk = 32;
 }
 
+/// One stage on each rank would be 1f1b with more messages.
+void choose_virtual_stages(Options& o) {
+  if (o.pipeline_schedule != "interleaved-1f1b") return;
+  if (!o.origins.contains("virtual-stages")) o.virtual_stages = 2;
+  require(o.virtual_stages > 1,
+          fmt::format("{} interleaves nothing with {}: give at least 2, or leave it out",
+                      describe_setting(o, "virtual-stages", o.virtual_stages),
+                      describe_setting(o, "pipeline-schedule", o.pipeline_schedule)));
+}
+
+/// Whether a GPU times algorithms with --autotune; see find_tuner().
+bool has_products_to_tune(const Options& o) {
+  return o.device != Device::cpu && !o.deterministic && models::gpt_preset(o.model_name) &&
+         o.strategy != "pipeline" && o.strategy != "parameter-server";
+}
+
 void refuse_ineffective_settings(const Options& o) {
   const Options defaults;
   const auto check = [&o](const char* name, const auto& value, const auto& unset, bool has_effect,
@@ -211,6 +227,9 @@ void refuse_ineffective_settings(const Options& o) {
         " has a meaning with --deterministic only: leave it out, or add that");
   check("micro-batch", o.micro_batch, defaults.micro_batch, !o.deterministic,
         " has no effect with --deterministic, which computes a --chunk at once: leave it out");
+  check("autotune", o.autotune, defaults.autotune, has_products_to_tune(o),
+        " has no effect: no algorithms are timed on CPUs, for networks on images, with --deterministic, and "
+        "with --strategy=pipeline or parameter-server: leave it out");
   check("threads", o.threads, defaults.threads, o.device != Device::cuda || offloads_tensors(o),
         " has no effect with --device=cuda: leave it out");
   const bool on_images = models::has_batch_norm(o.model_name);
@@ -256,6 +275,7 @@ void finalize_options(Options& o) {
   choose_optimizer(o);
   choose_batch(o);
   choose_intervals(o);
+  choose_virtual_stages(o);
   check_sizes(o.model);
   require(std::int64_t{o.batch} * o.model.context <= max_tokens,
           fmt::format("--batch {} of --context {} is more than {} tokens a step", o.batch, o.model.context,

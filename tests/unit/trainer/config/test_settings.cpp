@@ -262,6 +262,31 @@ TEST_CASE("micro-batches are refused where ranks could have different numbers of
             help);
 }
 
+TEST_CASE("--no-autotune is refused where nothing is tuned", "[settings]") {
+  CHECK(error_text({"--no-autotune"}) == "accepted");
+  for (const char* other : {"--device=cpu", "--deterministic", "--model=mnist-cnn", "--strategy=pipeline",
+                            "--strategy=parameter-server"}) {
+    CAPTURE(other);
+    CHECK(error_text({"--no-autotune", other}).starts_with("--no-autotune has no effect: "));
+  }
+}
+
+TEST_CASE("an interleaved schedule has at least two stages on each rank", "[settings]") {
+  const std::vector<std::string> interleaved{"--strategy=pipeline", "--pipeline-schedule=interleaved-1f1b"};
+  const auto with = [&](const std::string& argument) {
+    std::vector<std::string> all = interleaved;
+    all.push_back(argument);
+    return all;
+  };
+  CHECK(read(interleaved).virtual_stages == 2);
+  CHECK(read(with("--virtual-stages=3")).virtual_stages == 3);
+  CHECK(read({"--strategy=pipeline"}).virtual_stages == 1);
+  CHECK(
+      error_text(with("--virtual-stages=1"))
+          .starts_with("--virtual-stages 1 interleaves nothing with --pipeline-schedule interleaved-1f1b: "));
+  CHECK(file_error_text(settings_as_toml(read(interleaved))) == "accepted");
+}
+
 TEST_CASE("the schedule of the learning rate", "[settings]") {
   const Options step =
       read({"--schedule=step", "--milestones=30,60", "--warmup=0", "--steps=90", "--learning-rate=1"});
