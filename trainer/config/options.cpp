@@ -15,10 +15,6 @@
 namespace muster {
 namespace {
 
-/// Upper bound of one rank's activation rows: far more than a CPU can train on, and index arithmetic stays
-/// within an int.
-constexpr std::int64_t max_tokens = 1 << 22;
-
 /// Sets what only the Llama kind has.
 void choose_llama(Options& o) {
   const GptShape& shape = o.shape;
@@ -277,9 +273,6 @@ void finalize_options(Options& o) {
   choose_intervals(o);
   choose_virtual_stages(o);
   check_sizes(o.model);
-  require(std::int64_t{o.batch} * o.model.context <= max_tokens,
-          fmt::format("--batch {} of --context {} is more than {} tokens a step", o.batch, o.model.context,
-                      max_tokens));
   refuse_other_kinds(o);
   check_milestones(o);
   require(!falls(o) || o.min_learning_rate <= o.learning_rate,

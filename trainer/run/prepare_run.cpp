@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -317,7 +318,9 @@ RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks,
     if (!options.init_from.empty()) weights = weights::open_weights(options.init_from);
   });
   parts.workload = open_data(options, job, ranks.size(), weights.get(), errors);
-  errors.run_on_all([&] { check_strategy(settings, *parts.workload, ranks.size()); });
+  const int least = elastic_range(options).least;
+  const int fewest = least > 0 ? std::min(least, ranks.size()) : ranks.size();
+  errors.run_on_all([&] { check_strategy(settings, *parts.workload, fewest, computes_on_gpus(job)); });
   errors.run_on_rank0([&] { output.open(); });
   check_same_on_all_ranks(options, *parts.workload, errors);
   FreeMemory free = check_memory(options, *parts.workload, settings, job, ranks.size(), gpu, errors);

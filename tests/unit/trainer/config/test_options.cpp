@@ -120,7 +120,6 @@ TEST_CASE("wrong options are refused in one line, with the exit code of wrong us
       {"--min-learning-rate=1"},
       {"--validation-fraction=1"},
       {"extra"},
-      {"--batch", "1000000"},
       {"--threads=-1"},
       {"--validation-fraction=nan"},
       {"--layers"},
