@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "config/refusal.hpp"
 #include "config/strategy_settings.hpp"
@@ -301,7 +302,25 @@ Schedule learning_rate_schedule(const Options& o) {
           o.decay_steps > 0 ? o.decay_steps : std::max<std::int64_t>(o.steps / 10, 1)};
 }
 
-std::vector<std::string> setting_warnings(const Options& o, int ranks, std::uint64_t samples_per_epoch) {
+namespace {
+
+/// Says that the validations will compute more predictions than the training; empty: they will not.
+std::string describe_long_validations(const Options& o, const RunSizes& sizes) {
+  const std::int64_t validations = o.eval_every > 0 ? (o.steps - 1) / o.eval_every + 1 : 1;
+  const double validated = static_cast<double>(validations) * static_cast<double>(sizes.held_out),
+               trained =
+                   static_cast<double>(o.steps) * o.batch * static_cast<double>(sizes.predictions_per_sample);
+  if (validated <= trained) return "";
+  const bool is_gpt = !models::is_image_network(o.model_name);
+  return fmt::format("{} of {} {}s each have more of them than the training, {:.0f}: raise --eval-every{}",
+                     plural(validations, "validation"), sizes.held_out, is_gpt ? "token" : "image", trained,
+                     is_gpt ? " or set --validation-tokens" : "");
+}
+
+}  // namespace
+
+std::vector<std::string> setting_warnings(const Options& o, const RunSizes& sizes) {
+  const int ranks = sizes.ranks;
   std::vector<std::string> warnings;
   if (o.warmup > o.steps) {
     const Schedule schedule = learning_rate_schedule(o);
@@ -323,11 +342,13 @@ std::vector<std::string> setting_warnings(const Options& o, int ranks, std::uint
         fmt::format("--batch {} in chunks of --chunk {} is {}: {} of {} ranks have nothing to do", o.batch,
                     o.chunk, plural(chunks, "chunk"), ranks - chunks, ranks));
   }
-  if (static_cast<std::uint64_t>(o.batch) > samples_per_epoch) {
+  if (static_cast<std::uint64_t>(o.batch) > sizes.samples_per_epoch) {
     warnings.push_back(
         fmt::format("--batch {} is more than all {} to train on: some are in a batch several times", o.batch,
-                    plural(static_cast<std::int64_t>(samples_per_epoch), "sample")));
+                    plural(static_cast<std::int64_t>(sizes.samples_per_epoch), "sample")));
   }
+  if (std::string text = describe_long_validations(o, sizes); !text.empty())
+    warnings.push_back(std::move(text));
   return warnings;
 }
 
