@@ -77,7 +77,7 @@ Evaluation evaluate_gpt(const EvaluateOptions& o, const Job& job, compute::Compu
       whole ? data::Corpus::read_whole(o.data) : data::Corpus::read(o.data, o.validation_fraction);
   weights::check_tokenizer({o.data, corpus.has_shards() ? corpus.tokenizer_file() : byte_tokenizer}, *source,
                            o.from);
-  const data::TokenSequence& tokens = whole ? corpus.training() : corpus.held_out_with_lead();
+  const data::TokenSequence& tokens = whole ? corpus.training() : corpus.validation_sequence();
   if (tokens.size() < 2)
     throw Error(ErrorCode::usage, fmt::format("--data {}: it has one token, and two are needed", o.data));
   const models::GptConfig config = choose_context(o, source->config());

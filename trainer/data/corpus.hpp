@@ -39,7 +39,7 @@ class Corpus {
   std::uint64_t held_out_size() const noexcept { return held_out_size_; }
   /// The held-out tokens and the one before them, from which the first is predicted. For validation shards,
   /// that one is their own first token. Empty when nothing is held out.
-  const TokenSequence& held_out_with_lead() const noexcept { return held_out_; }
+  const TokenSequence& validation_sequence() const noexcept { return held_out_; }
 
  private:
   void use_validation_shards(TokenSequence training, TokenSequence held_out, const std::string& where);
