@@ -28,7 +28,7 @@ namespace muster {
 namespace {
 
 constexpr int default_tokens = 1024, default_tokens_on_gpu = 8192, images_at_once = 256,
-              default_context = 8192;
+              default_context = 8192, max_image_size = 1024;
 
 /// This rank's part of the result.
 struct Evaluation {
@@ -36,16 +36,12 @@ struct Evaluation {
   std::string model, unit, device;
 };
 
-void check_tokenizer(const EvaluateOptions& o, const data::Corpus& corpus, const std::string& tokenizer) {
-  const std::string data = corpus.has_shards() ? corpus.tokenizer_file() : byte_tokenizer;
-  if (data.empty() || tokenizer.empty() || data == tokenizer) return;
-  throw Error(
-      ErrorCode::usage,
-      fmt::format("--data {} has {}, and {} was trained on {}: pass shards that muster-train "
-                  "tokenize has written with its tokenizer.json, or text to a model of bytes",
-                  o.data,
-                  corpus.has_shards() ? "shards of another tokenizer" : "text, whose tokens are bytes",
-                  o.from, tokenizer == byte_tokenizer ? "bytes" : "the tokens of a tokenizer.json"));
+/// Refuses options that do nothing for `model`.
+void refuse_given(const EvaluateOptions& o, std::initializer_list<const char*> names, const char* model) {
+  for (const char* name : names) {
+    if (o.given.contains(name))
+      throw Error(ErrorCode::usage, fmt::format("--{} has no effect with {}: leave it out", name, model));
+  }
 }
 
 /// Refuses a batch that does not fit into the GPU.
@@ -74,12 +70,14 @@ models::GptConfig choose_context(const EvaluateOptions& o, models::GptConfig con
 template <typename Real>
 Evaluation evaluate_gpt(const EvaluateOptions& o, const Job& job, compute::Compute<Real>& compute,
                         std::uint64_t free_bytes) {
+  refuse_given(o, {"image-size", "label-column", "on-bad-image"}, "a GPT");
   const auto source = weights::open_weights(o.from);
   const bool whole = o.validation_fraction == 1;
   const data::Corpus corpus =
       whole ? data::Corpus::read_whole(o.data) : data::Corpus::read(o.data, o.validation_fraction);
-  check_tokenizer(o, corpus, source->tokenizer());
-  const data::TokenSequence& tokens = whole ? corpus.training() : corpus.held_out_with_lead();
+  weights::check_tokenizer({o.data, corpus.has_shards() ? corpus.tokenizer_file() : byte_tokenizer}, *source,
+                           o.from);
+  const data::TokenSequence& tokens = whole ? corpus.training() : corpus.validation_sequence();
   if (tokens.size() < 2)
     throw Error(ErrorCode::usage, fmt::format("--data {}: it has one token, and two are needed", o.data));
   const models::GptConfig config = choose_context(o, source->config());
@@ -95,13 +93,24 @@ Evaluation evaluate_gpt(const EvaluateOptions& o, const Job& job, compute::Compu
   return evaluation;
 }
 
-Options image_options(const EvaluateOptions& o, const std::string& model) {
+/// The --image-size of the training. A checkpoint of an older version does not have it.
+int trained_image_size(const TrainingState& state) {
+  const auto setting = state.settings.find("image-size");
+  int size = 0;
+  if (setting != state.settings.end() && parse_number(setting->second, size) && size >= 0 &&
+      size <= max_image_size)
+    return size;
+  return 0;
+}
+
+Options image_options(const EvaluateOptions& o, const TrainingState& state,
+                      const models::NamedNetwork& network) {
   Options options;
   options.data = o.data;
-  const auto network = models::parse_network_text(model);
-  options.model_name = network ? network->name : model;
-  options.width_multiplier = network ? network->width : 1;
-  options.image_size = o.image_size;
+  options.model_name = network.name;
+  options.width_multiplier = network.width;
+  options.image_size = o.image_size > 0 ? o.image_size : trained_image_size(state);
+  for (const std::string& name : o.given) options.origins[name] = "command line";
   options.validation_fraction = o.validation_fraction;
   options.label_column = o.label_column;
   options.on_bad_image = o.on_bad_image;
@@ -111,19 +120,24 @@ Options image_options(const EvaluateOptions& o, const std::string& model) {
 template <typename Real>
 Evaluation evaluate_images(const EvaluateOptions& o, const Checkpoint& checkpoint, const Job& job,
                            compute::Compute<Real>& compute) {
-  Options options = image_options(o, checkpoint.state().model);
-  options.data_threads = choose_data_threads(0, compute.threads(), job.roster(), job.rank());
-  const auto workload = read_workload(options);
-  if (workload->model_text() != checkpoint.state().model)
-    throw Error(ErrorCode::usage, fmt::format("{} holds a model that cannot be evaluated: {}", o.from,
-                                              checkpoint.state().model));
+  const std::string& text = checkpoint.state().model;
+  const auto network = models::parse_network_text(text);
+  if (!network)
+    throw Error(ErrorCode::usage, fmt::format("{} holds a model that cannot be evaluated: {}", o.from, text));
+  refuse_given(o, {"context"}, "a network on images");
+  const auto workload = read_workload(image_options(o, checkpoint.state(), *network),
+                                      choose_data_threads(0, compute.threads(), job.roster(), job.rank()));
+  const auto of_data = models::parse_network_text(workload->model_text());
+  if (!of_data || of_data->classes != network->classes) {
+    throw Error(ErrorCode::usage, fmt::format("--data {} has {} classes, and the model of {} has {}", o.data,
+                                              of_data ? of_data->classes : 0, o.from, network->classes));
+  }
   const auto model = workload->build(compute, o.batch > 0 ? o.batch : images_at_once, 0);
   model->tensors().read_parameters([&](std::span<float> parameters) {
     checkpoint.read(workload->table(), {parameters, {}, {}});
   });
   model->tensors().round_parameters(compute);
-  return {model->validate_share(job.rank(), job.size(), true), checkpoint.state().model, workload->unit(),
-          ""};
+  return {model->validate_share(job.rank(), job.size(), true), text, workload->unit(), ""};
 }
 
 /// The checkpoint of a network on images, or nothing.
@@ -184,7 +198,7 @@ void declare_data(CLI::App& app, EvaluateOptions& o) {
       ->required()
       ->check(not_an_option());
   app.add_option("--validation-fraction", o.validation_fraction,
-                 "Only this part of the data, at its end, as training holds it out; 1: all of the data")
+                 "Only this part of the data, which training with this option holds out; 1: all of the data")
       ->check(number(1e-9, 1))
       ->capture_default_str();
   app.add_option("--context", o.context,
@@ -192,8 +206,8 @@ void declare_data(CLI::App& app, EvaluateOptions& o) {
       ->check(integer(0, 1 << 20))
       ->capture_default_str();
   app.add_option("--image-size", o.image_size,
-                 "Pixels in each direction for a network on images, as for training; 0: those of the data")
-      ->check(integer(0, 1024))
+                 "Pixels in each direction for a network on images; 0: as in its training")
+      ->check(integer(0, max_image_size))
       ->capture_default_str();
   app.add_option("--label-column", o.label_column,
                  "Column of the labels in a list of pictures, as for training")
@@ -235,6 +249,10 @@ std::optional<EvaluateOptions> parse_evaluate_options(int argc, const char* cons
       ->check(integer(0, 4096))
       ->capture_default_str();
   if (!parse_command(app, argc, argv)) return std::nullopt;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() > 0) o.given.insert(option->get_single_name());
+  }
+  if (o.device == Device::cuda) refuse_given(o, {"threads"}, "--device=cuda");
   if (o.validation_fraction > 0.9 && o.validation_fraction < 1)
     throw Error(ErrorCode::usage, "--validation-fraction must be at most 0.9, or 1 for all of the data");
   return o;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
 #include "run/choose_device.hpp"
@@ -10,14 +11,15 @@ namespace muster {
 
 struct EvaluateOptions {
   std::string from, data;
-  double validation_fraction = 1;  ///< part of the data, at its end; 1: all of it
+  double validation_fraction = 1;  ///< the part that training holds out; 1: all of the data
   int batch = 0;       ///< sequences or images at once; 0: about 1024 tokens (8192 on a GPU), or 256 images
   int context = 0;     ///< 0: the model's, at most 8192 for the Llama kind
-  int image_size = 0;  ///< Options::image_size
+  int image_size = 0;  ///< 0: that of the training
   std::string label_column, on_bad_image = "stop";  ///< as in Options
   Device device = Device::automatic;
   std::string dtype;  ///< empty: fp32, and bf16 on a GPU
   int threads = 0;
+  std::set<std::string> given;  ///< names of the options that were given
 };
 
 /// Parses `muster-train evaluate …`; argv[0] is "evaluate". Nothing when --help was printed.

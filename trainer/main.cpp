@@ -88,9 +88,7 @@ void leave(muster::Job& job, const muster::Options& options) {
 muster::Job join_job(const muster::Options& options, muster::Device device) {
   const muster::JoinOptions join = join_options(options, device);
   if (!options.join) return muster::Job::join(join);
-  muster::Options reading = options;
-  reading.data_threads = 1;
-  const auto workload = muster::read_workload(reading);
+  const auto workload = muster::read_workload(options);
   const muster::RunFingerprint own = muster::fingerprint(options, *workload);
   while (true) {
     const std::string invitation = muster::request_invitation(options, own);

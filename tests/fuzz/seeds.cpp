@@ -306,7 +306,7 @@ void seed_pictures() {
   seed("fuzz_picture_shard", "long",
        tar_member("././@LongLink", std::string(120, 'n') + ".jpg", 'L') + tar_member("n.jpg", "J") +
            tar_member("pax", "17 path=long.jpg\n", 'x') + tar_member("l", "J") +
-           tar_member("pax", "9 size=1\n", 'x') + tar_member("long.cls", "1"));
+           tar_member("pax", "9 size=1\n", 'x') + tar_member("long.cls", "1") + tar_end());
 }
 
 void seed_checkpoints() {

@@ -68,8 +68,8 @@ void add_data_options(CLI::App& app, Options& o) {
              "place, and the report lists it")
       ->check(CLI::IsMember({"stop", "skip"}));
   add_option(app, "--validation-fraction", o.validation_fraction,
-             "Part of the data, at its end, that is held out; 0: none. Shards named _val_ are held out "
-             "instead")
+             "Part of the data that is held out; 0: none. Of text and shards their end, of pictures a part "
+             "of each class. Shards named _val_ are held out instead")
       ->check(number(0, 0.9));
   add_option(app, "--validation-tokens", o.validation_tokens,
              "Validate on at most this many held-out tokens, the first ones; 0: on all")
@@ -150,11 +150,12 @@ void add_training_options(CLI::App& app, Options& o) {
   add_option(app, "--optimizer", o.optimizer_name, "adamw, or sgd: with momentum, as torch.optim.SGD")
       ->check(CLI::IsMember({"adamw", "sgd"}));
   add_option(app, "--learning-rate", o.learning_rate,
-             "Peak learning rate; the default for GPT-2's sizes is lower, 6e-4 (124M) to 2e-4 (1558M), and "
-             "0.1 for sgd")
+             "Peak learning rate; the default for GPT-2's sizes is lower, 6e-4 (124M) to 2e-4 (1558M), with "
+             "--init-from 5e-5, and 0.1 for sgd")
       ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
   add_option(app, "--min-learning-rate", o.min_learning_rate,
-             "Learning rate at the last step; for GPT-2's sizes a tenth of their peak, for sgd 0")
+             "Learning rate at the last step; for GPT-2's sizes, with --init-from and with a "
+             "--learning-rate a tenth of the peak, for sgd 0")
       ->check(non_negative());
   add_option(app, "--warmup", o.warmup, "Steps of linear rise to the peak, before the schedule")
       ->check(integer(std::int64_t{0}, max_steps));
@@ -194,8 +195,8 @@ void add_training_options(CLI::App& app, Options& o) {
              "The same bits for any number of ranks: gradients are added in a fixed tree, chunk by chunk");
   add_switch(app, "autotune", o.autotune,
              "On a GPU: time the algorithms of the model's matrix products at start and use the fastest; the "
-             "checkpoint keeps them, so that a resumed run has the same bits. Without it, and with "
-             "--deterministic, the first algorithm is used");
+             "checkpoint keeps them, so that a resumed run has the same bits. --no-autotune and "
+             "--deterministic use the first algorithm that cuBLASLt proposes");
   add_option(app, "--chunk", o.chunk,
              "Samples in a chunk with --deterministic; each chunk is computed by itself")
       ->check(integer(1, 1 << 20));
@@ -273,7 +274,7 @@ void add_pipeline_options(CLI::App& app, Options& o) {
              "gradients while it would wait")
       ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved-1f1b", "zb-h1"}));
   add_option(app, "--virtual-stages", o.virtual_stages,
-             "With --pipeline-schedule=interleaved-1f1b: stages on each rank")
+             "With --pipeline-schedule=interleaved-1f1b: stages on each rank, at least 2; if not given, 2")
       ->check(integer(1, 1024));
   add_option(app, "--balance", o.balance,
              "With pipeline: what the stages get equal shares of, as far as whole layers can be; time is "

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "config/refusal.hpp"
 #include "config/strategy_settings.hpp"
@@ -14,10 +15,6 @@
 
 namespace muster {
 namespace {
-
-/// Upper bound of one rank's activation rows: far more than a CPU can train on, and index arithmetic stays
-/// within an int.
-constexpr std::int64_t max_tokens = 1 << 22;
 
 /// Sets what only the Llama kind has.
 void choose_llama(Options& o) {
@@ -82,30 +79,40 @@ void check_sizes(const models::GptConfig& model) {
                       model.width, model.heads, model.head_width()));
 }
 
-/// Peak learning rate for sizes of GPT-2: that of GPT-3's nearest size, which falls to a tenth (Brown et al.
-/// 2020, table 2.1 and appendix B).
-void choose_learning_rate(Options& o) {
+/// The peak learning rate when none is given. Of SGD that of He et al. 2015 (arXiv 1512.03385, section 4.2);
+/// of trained weights that of transformers' TrainingArguments; of GPT-2's sizes that of GPT-3's nearest size
+/// (Brown et al. 2020, table 2.1).
+double default_learning_rate(const Options& o) {
   static const std::map<std::string, double> peaks{
       {"gpt2-124M", 6e-4}, {"gpt2-350M", 3e-4}, {"gpt2-774M", 2.5e-4}, {"gpt2-1558M", 2e-4}};
-  const auto peak = std::find_if(peaks.begin(), peaks.end(), [&](const auto& size) {
-    return o.init_from.empty() ? size.first == o.model_name : models::gpt_preset(size.first) == o.model;
-  });
-  if (peak == peaks.end()) return;
-  if (!o.origins.contains("learning-rate")) o.learning_rate = peak->second;
-  if (!o.origins.contains("min-learning-rate")) o.min_learning_rate = peak->second / 10;
+  if (o.optimizer_name == "sgd") return 0.1;
+  if (!o.init_from.empty()) return 5e-5;
+  const auto peak = peaks.find(o.model_name);
+  return peak == peaks.end() ? Options{}.learning_rate : peak->second;
 }
 
-/// SGD's defaults are those of He et al. 2015 (arXiv 1512.03385, section 4.2), who do not clip.
+/// Where the schedule ends: at a tenth of the peak, as in GPT-3 (appendix B), but of the small models'
+/// default. `peak_is_given`: by the user.
+double default_min_learning_rate(const Options& o, bool peak_is_given) {
+  if (o.optimizer_name == "sgd") return 0;
+  if (peak_is_given) return o.learning_rate / 10;
+  const double peak = default_learning_rate(o);
+  return peak == Options{}.learning_rate ? Options{}.min_learning_rate : peak / 10;
+}
+
+void choose_learning_rate(Options& o) {
+  const bool peak_is_given = o.origins.contains("learning-rate");
+  if (!peak_is_given) o.learning_rate = default_learning_rate(o);
+  if (!o.origins.contains("min-learning-rate"))
+    o.min_learning_rate = default_min_learning_rate(o, peak_is_given);
+}
+
+/// SGD's defaults are those of He et al. 2015, who do not clip.
 void choose_optimizer(Options& o) {
   if (o.optimizer_name != "sgd") return;
   o.optimizer.kind = OptimizerKind::sgd;
-  const auto set_default = [&o](const char* name, double& value, double unless_given) {
-    if (!o.origins.contains(name)) value = unless_given;
-  };
-  set_default("learning-rate", o.learning_rate, 0.1);
-  set_default("min-learning-rate", o.min_learning_rate, 0);
-  set_default("weight-decay", o.optimizer.weight_decay, 1e-4);
-  set_default("clip", o.optimizer.clip, 0);
+  if (!o.origins.contains("weight-decay")) o.optimizer.weight_decay = 1e-4;
+  if (!o.origins.contains("clip")) o.optimizer.clip = 0;
 }
 
 /// The steps of "32000,48000".
@@ -127,13 +134,21 @@ std::vector<std::int64_t> parse_milestones(const Options& o) {
   return steps;
 }
 
+/// A run that ends before a milestone never has the learning rates behind it.
+void check_milestones(const Options& o) {
+  const std::vector<std::int64_t> milestones = parse_milestones(o);
+  require(
+      o.schedule != "step" || milestones.empty() || milestones.back() < o.steps,
+      fmt::format("{} is not below {}: give earlier milestones, or more steps",
+                  describe_setting(o, "milestones", o.milestones), describe_setting(o, "steps", o.steps)));
+}
+
+/// Whether the learning rate falls to --min-learning-rate.
+bool falls(const Options& o) { return o.schedule != "step" && o.schedule != "constant"; }
+
 /// Settings of another optimizer or schedule.
 void refuse_other_kinds(const Options& o) {
-  Options unset;
-  unset.model_name = o.model_name;
-  unset.optimizer_name = o.optimizer_name;
-  choose_learning_rate(unset);
-  choose_optimizer(unset);
+  const Options unset;
   const auto problem = [&o](const char* name, const std::string& value) {
     return fmt::format(" has no effect with {}: leave it out", describe_setting(o, name, value));
   };
@@ -149,8 +164,9 @@ void refuse_other_kinds(const Options& o) {
   refuse_ineffective(o, "milestones", o.milestones, unset.milestones, step, schedule);
   refuse_ineffective(o, "decay-factor", o.decay_factor, unset.decay_factor, step, schedule);
   refuse_ineffective(o, "decay-steps", o.decay_steps, unset.decay_steps, o.schedule == "wsd", schedule);
-  refuse_ineffective(o, "min-learning-rate", o.min_learning_rate, unset.min_learning_rate,
-                     !step && o.schedule != "constant", schedule);
+  // --print-config prints the peak, too, of which another default follows.
+  refuse_ineffective(o, "min-learning-rate", o.min_learning_rate, default_min_learning_rate(o, true),
+                     falls(o) || o.min_learning_rate == default_min_learning_rate(o, false), schedule);
   require(!step || !o.milestones.empty(),
           "--schedule step needs --milestones: the steps at which the learning rate falls");
   require(o.decay_steps <= o.steps,
@@ -179,6 +195,22 @@ void choose_batch(Options& o) {
   if (o.deterministic && !o.origins.contains("chunk")) o.chunk = 32;
 }
 
+/// One stage on each rank would be 1f1b with more messages.
+void choose_virtual_stages(Options& o) {
+  if (o.pipeline_schedule != "interleaved-1f1b") return;
+  if (!o.origins.contains("virtual-stages")) o.virtual_stages = 2;
+  require(o.virtual_stages > 1,
+          fmt::format("{} interleaves nothing with {}: give at least 2, or leave it out",
+                      describe_setting(o, "virtual-stages", o.virtual_stages),
+                      describe_setting(o, "pipeline-schedule", o.pipeline_schedule)));
+}
+
+/// Whether a GPU times algorithms with --autotune; see find_tuner().
+bool has_products_to_tune(const Options& o) {
+  return o.device != Device::cpu && !o.deterministic && models::gpt_preset(o.model_name) &&
+         o.strategy != "pipeline" && o.strategy != "parameter-server";
+}
+
 void refuse_ineffective_settings(const Options& o) {
   const Options defaults;
   const auto check = [&o](const char* name, const auto& value, const auto& unset, bool has_effect,
@@ -192,6 +224,9 @@ void refuse_ineffective_settings(const Options& o) {
         " has a meaning with --deterministic only: leave it out, or add that");
   check("micro-batch", o.micro_batch, defaults.micro_batch, !o.deterministic,
         " has no effect with --deterministic, which computes a --chunk at once: leave it out");
+  check("autotune", o.autotune, defaults.autotune, has_products_to_tune(o),
+        " has no effect: no algorithms are timed on CPUs, for networks on images, with --deterministic, and "
+        "with --strategy=pipeline or parameter-server: leave it out");
   check("threads", o.threads, defaults.threads, o.device != Device::cuda || offloads_tensors(o),
         " has no effect with --device=cuda: leave it out");
   const bool on_images = models::has_batch_norm(o.model_name);
@@ -237,13 +272,11 @@ void finalize_options(Options& o) {
   choose_optimizer(o);
   choose_batch(o);
   choose_intervals(o);
+  choose_virtual_stages(o);
   check_sizes(o.model);
-  require(std::int64_t{o.batch} * o.model.context <= max_tokens,
-          fmt::format("--batch {} of --context {} is more than {} tokens a step", o.batch, o.model.context,
-                      max_tokens));
   refuse_other_kinds(o);
-  parse_milestones(o);
-  require(o.schedule == "step" || o.schedule == "constant" || o.min_learning_rate <= o.learning_rate,
+  check_milestones(o);
+  require(!falls(o) || o.min_learning_rate <= o.learning_rate,
           fmt::format("{} is above {}: give a lower one",
                       describe_setting(o, "min-learning-rate", o.min_learning_rate),
                       describe_setting(o, "learning-rate", o.learning_rate)));
@@ -269,7 +302,25 @@ Schedule learning_rate_schedule(const Options& o) {
           o.decay_steps > 0 ? o.decay_steps : std::max<std::int64_t>(o.steps / 10, 1)};
 }
 
-std::vector<std::string> setting_warnings(const Options& o, int ranks, std::uint64_t samples_per_epoch) {
+namespace {
+
+/// Says that the validations will compute more predictions than the training; empty: they will not.
+std::string describe_long_validations(const Options& o, const RunSizes& sizes) {
+  const std::int64_t validations = o.eval_every > 0 ? (o.steps - 1) / o.eval_every + 1 : 1;
+  const double validated = static_cast<double>(validations) * static_cast<double>(sizes.held_out),
+               trained =
+                   static_cast<double>(o.steps) * o.batch * static_cast<double>(sizes.predictions_per_sample);
+  if (validated <= trained) return "";
+  const bool is_gpt = !models::is_image_network(o.model_name);
+  return fmt::format("{} of {} {}s each have more of them than the training, {:.0f}: raise --eval-every{}",
+                     plural(validations, "validation"), sizes.held_out, is_gpt ? "token" : "image", trained,
+                     is_gpt ? " or set --validation-tokens" : "");
+}
+
+}  // namespace
+
+std::vector<std::string> setting_warnings(const Options& o, const RunSizes& sizes) {
+  const int ranks = sizes.ranks;
   std::vector<std::string> warnings;
   if (o.warmup > o.steps) {
     const Schedule schedule = learning_rate_schedule(o);
@@ -291,11 +342,13 @@ std::vector<std::string> setting_warnings(const Options& o, int ranks, std::uint
         fmt::format("--batch {} in chunks of --chunk {} is {}: {} of {} ranks have nothing to do", o.batch,
                     o.chunk, plural(chunks, "chunk"), ranks - chunks, ranks));
   }
-  if (static_cast<std::uint64_t>(o.batch) > samples_per_epoch) {
+  if (static_cast<std::uint64_t>(o.batch) > sizes.samples_per_epoch) {
     warnings.push_back(
         fmt::format("--batch {} is more than all {} to train on: some are in a batch several times", o.batch,
-                    plural(static_cast<std::int64_t>(samples_per_epoch), "sample")));
+                    plural(static_cast<std::int64_t>(sizes.samples_per_epoch), "sample")));
   }
+  if (std::string text = describe_long_validations(o, sizes); !text.empty())
+    warnings.push_back(std::move(text));
   return warnings;
 }
 

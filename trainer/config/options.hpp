@@ -113,8 +113,16 @@ void finalize_options(Options& options);
 /// The learning rate of each step. `options` are finalized.
 Schedule learning_rate_schedule(const Options& options);
 
-/// One line for each setting that has less effect in this run than its name says, depending on defaults,
-/// ranks or data. finalize_options() refuses settings that can never have an effect.
-std::vector<std::string> setting_warnings(const Options& options, int ranks, std::uint64_t samples_per_epoch);
+/// What a run has.
+struct RunSizes {
+  int ranks = 1;
+  std::uint64_t samples_per_epoch = 0, held_out = 0;  ///< the latter in predictions
+  std::int64_t predictions_per_sample = 1;
+};
+
+/// One line for each setting that has less effect in this run than its name says, or a cost that it does not
+/// say, depending on defaults, ranks or data. finalize_options() refuses settings that can never have an
+/// effect.
+std::vector<std::string> setting_warnings(const Options& options, const RunSizes& sizes);
 
 }  // namespace muster

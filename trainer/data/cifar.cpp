@@ -105,6 +105,13 @@ bool has_cifar_files(const fs::path& folder) {
   return has_file(folder / cifar10().training[0]) || has_file(folder / cifar100().training[0]);
 }
 
+bool has_both_cifar_parts(const fs::path& folder) {
+  const auto has_both = [&](const CifarFormat& format) {
+    return has_file(folder / format.training[0]) && has_file(folder / format.held_out);
+  };
+  return has_both(cifar10()) || has_both(cifar100());
+}
+
 LabelledSet read_cifar(const fs::path& folder) {
   if (!has_cifar_files(folder)) {
     throw Error(

@@ -37,6 +37,8 @@ std::uint64_t count_cifar_records(std::span<const std::uint8_t> content, const C
 
 /// Whether the folder has the first training file of either data set.
 bool has_cifar_files(const std::filesystem::path& folder);
+/// Whether it also has the file to validate with. Token shards are named train.bin, too.
+bool has_both_cifar_parts(const std::filesystem::path& folder);
 
 /// Opens the files of CIFAR-10 (data_batch_1.bin to data_batch_5.bin, test_batch.bin) or CIFAR-100
 /// (train.bin, test.bin).

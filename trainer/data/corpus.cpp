@@ -26,6 +26,11 @@ namespace fs = std::filesystem;
 
 bool is_shard(const fs::path& path) { return path.extension() == ".bin"; }
 
+/// Of a run of `muster-train tokenize` that has not ended, or was killed.
+bool is_partial_shard(const fs::path& path) {
+  return path.filename().string().find(std::string(".bin") + partial_shard_ending) != std::string::npos;
+}
+
 bool is_for_validation(const fs::path& path) {
   const std::string name = path.filename().string();
   return name.find("_val_") != std::string::npos || name.find("_val.") != std::string::npos;
@@ -39,6 +44,10 @@ TokenSequence Corpus::read_files(const std::string& where, bool skip_validation,
       std::any_of(files.begin(), files.end(), [](const auto& file) { return is_shard(file.second); });
   std::vector<std::shared_ptr<const MappedFile>> used;
   for (const auto& [real, path] : files) {
+    if (is_partial_shard(path)) {
+      refuse_corpus(where,
+                    fmt::format("{} is incomplete: remove it and make the shards again", path.string()));
+    }
     if (has_shards_ && (!is_shard(path) || (skip_validation && is_for_validation(path)))) continue;
     used.push_back(std::make_shared<const MappedFile>(path));
     bytes_ += used.back()->bytes().size();
@@ -108,6 +117,7 @@ Corpus Corpus::read(const std::string& where, double validation_fraction, std::u
 void Corpus::use_validation_shards(TokenSequence training, TokenSequence held_out, const std::string& where) {
   if (training.empty()) refuse_corpus(where, "all shards are for validation (_val_): name some to train on");
   if (held_out.size() < 2) refuse_corpus(where, "its validation shards have one token: two are needed");
+  has_validation_shards_ = true;
   held_out_size_ = held_out.size() - 1;
   training_ = std::move(training);
   held_out_ = std::move(held_out);

@@ -15,6 +15,8 @@ namespace muster::data {
 inline constexpr std::int32_t shard_magic = 20240520, shard_version = 1;
 inline constexpr std::int32_t wide_shard_magic = 20240801, wide_shard_version = 7;
 inline constexpr std::uint64_t shard_header_bytes = 1024;
+/// What the name of a shard ends in that is not complete.
+inline constexpr const char* partial_shard_ending = ".partial";
 /// The largest vocabulary of which a shard's tokens have two bytes.
 inline constexpr int most_two_byte_tokens = 1 << 16;
 

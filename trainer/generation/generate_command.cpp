@@ -300,6 +300,19 @@ void declare(CLI::App& app, GenerateOptions& o) {
       ->capture_default_str();
 }
 
+/// Refuses options that do nothing beside others.
+void refuse_ineffective_options(const CLI::App& app, const GenerateOptions& o) {
+  const auto refuse = [&app](const char* name, const char* why) {
+    if (app.get_option(name)->count() > 0)
+      throw Error(ErrorCode::usage, fmt::format("{} has no effect with {}: leave it out", name, why));
+  };
+  if (o.sampling.temperature == 0) {
+    for (const char* name : {"--top-k", "--top-p", "--seed"})
+      refuse(name, "--temperature 0, which takes the likeliest token");
+  }
+  if (o.device == Device::cuda) refuse("--threads", "--device=cuda");
+}
+
 }  // namespace
 
 int generate_command(int argc, const char* const* argv) {
@@ -307,6 +320,7 @@ int generate_command(int argc, const char* const* argv) {
   CLI::App app("Continues a text with a trained GPT, on the CPU or a GPU.", "muster-train generate");
   declare(app, o);
   if (!parse_command(app, argc, argv)) return 0;
+  refuse_ineffective_options(app, o);
   o.has_prompt = app.get_option("--prompt")->count() > 0;
   const auto source = weights::open_weights(o.from);
   const auto tokens = open_tokenizer(o, *source);

@@ -13,6 +13,7 @@
 
 namespace muster::models {
 
+/// Without the padding of Compute::padded_classes(), which a GPU has: a thousandth of the logits for GPT-2.
 /// Memory of a Gpt, or of a stage of one, for `max_batch` sequences that computes in a type of `real_bytes`.
 /// `extra`: see ModelTensors; `recompute`: see Gpt.
 MemorySegments gpt_memory(const GptConfig& config, const GptStage& stage, std::uint64_t max_batch,

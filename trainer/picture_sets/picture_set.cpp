@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "data/files.hpp"
 #include "data/mapped_file.hpp"
@@ -107,13 +109,26 @@ std::optional<std::pair<std::string, std::string>> find_parts(const std::string&
   return std::nullopt;
 }
 
-std::vector<std::uint64_t> select(std::uint64_t count, double fraction, bool held_out) {
+/// The number of each picture when they are sorted by label.
+std::vector<std::uint64_t> number_by_label(const PictureSource& source) {
+  std::map<compute::Token, std::uint64_t> next;
+  for (std::uint64_t i = 0; i < source.count(); ++i) ++next[source.label(i)];
+  std::uint64_t before = 0;
+  for (auto& [label, count] : next) before += std::exchange(count, before);
+  std::vector<std::uint64_t> numbers;
+  for (std::uint64_t i = 0; i < source.count(); ++i) numbers.push_back(next[source.label(i)]++);
+  return numbers;
+}
+
+/// The pictures that are held out, or the others: each label has its share, whatever the order is.
+std::vector<std::uint64_t> select(const PictureSource& source, double fraction, bool held_out) {
+  const std::vector<std::uint64_t> numbers = number_by_label(source);
+  const auto before = [fraction](std::uint64_t end) {
+    return std::floor(static_cast<double>(end) * fraction);
+  };
   std::vector<std::uint64_t> pictures;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const auto before = [fraction](std::uint64_t end) {
-      return std::floor(static_cast<double>(end) * fraction);
-    };
-    if ((before(i + 1) > before(i)) == held_out) pictures.push_back(i);
+  for (std::uint64_t i = 0; i < numbers.size(); ++i) {
+    if ((before(numbers[i] + 1) > before(numbers[i])) == held_out) pictures.push_back(i);
   }
   return pictures;
 }
@@ -150,6 +165,8 @@ void check_held_out(const std::string& data, const PictureSource& held_out, int 
 
 }  // namespace
 
+bool has_held_out_part(const std::string& data) { return find_parts(data).has_value(); }
+
 PictureSet open_picture_set(const PictureSetOptions& options) {
   std::string data = options.data, validation = options.validation_data;
   if (const auto parts = find_parts(data); parts && validation.empty()) std::tie(data, validation) = *parts;
@@ -157,7 +174,7 @@ PictureSet open_picture_set(const PictureSetOptions& options) {
   const Source all = open_part(data, options.label_column, names);
   const double fraction = validation.empty() ? options.validation_fraction : 0;
   const Source other = validation.empty() ? all : open_part(validation, options.label_column, names);
-  auto training = select(all->count(), fraction < 1 ? fraction : 0, false);
+  auto training = select(*all, fraction < 1 ? fraction : 0, false);
   if (training.empty()) refuse(data, "there is no picture to train on");
   const auto [low, high] = label_range(*all);
   const compute::Token first_label = names.empty() && low > 0 ? 1 : 0;
@@ -167,7 +184,7 @@ PictureSet open_picture_set(const PictureSetOptions& options) {
   check_classes(data, *set.training, set.classes, first_label);
   check_held_out(validation.empty() ? data : validation, *other, set.classes, first_label);
   set.held_out = std::make_shared<SelectedPictures>(
-      other, select(other->count(), validation.empty() ? fraction : 1, true), first_label);
+      other, select(*other, validation.empty() ? fraction : 1, true), first_label);
   return set;
 }
 

@@ -60,10 +60,11 @@ class TarReader {
     if (content_.size() < block) refuse("it is shorter than a tar archive");
     while (at_ + block <= content_.size()) {
       const auto header = content_.subspan(at_, block);
-      if (std::all_of(header.begin(), header.end(), [](std::uint8_t byte) { return byte == 0; })) break;
+      if (std::all_of(header.begin(), header.end(), [](std::uint8_t byte) { return byte == 0; }))
+        return std::move(members_);
       read_member(header);
     }
-    return std::move(members_);
+    refuse("there is neither a header nor the block of zeros that ends an archive: it is truncated");
   }
 
  private:

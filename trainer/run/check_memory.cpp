@@ -84,10 +84,11 @@ void check_address_space(const Options& options, const Workload& workload, const
 }
 
 /// Advice for when not even one sample per rank fits.
-std::string describe_remedy(const Options& options) {
+std::string describe_remedy(const Options& options, int ranks) {
   std::string out = "use a smaller model";
   if (options.deterministic && options.chunk > 1) out += ", a smaller --chunk";
-  if (!options.shard_optimizer && options.strategy == "data-parallel") out += ", --shard-optimizer";
+  if (ranks > 1 && !options.shard_optimizer && options.strategy == "data-parallel")
+    out += ", --shard-optimizer";
   if (!options.recompute && models::gpt_preset(options.model_name)) out += ", --recompute";
   return out + " or more hosts";
 }
@@ -125,7 +126,8 @@ FreeMemory check_memory(const Options& options, const Workload& workload, const 
         format_bytes(needed), plural(static_cast<std::int64_t>(host_ranks.size()), "rank"),
         job.roster()[static_cast<std::size_t>(job.rank())].host, format_bytes(free.bytes), free.where);
     if (largest == 0)
-      throw Error(ErrorCode::usage, fmt::format("{}: no batch fits: {}", what, describe_remedy(options)));
+      throw Error(ErrorCode::usage,
+                  fmt::format("{}: no batch fits: {}", what, describe_remedy(options, ranks)));
     const int micro_batch = largest_micro_batch(workload, settings, host_ranks, ranks, free.bytes);
     throw Error(
         ErrorCode::usage,

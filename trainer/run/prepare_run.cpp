@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -107,24 +108,11 @@ StrategySettings strategy_settings(const Options& options, Job& job, const Activ
   return settings;
 }
 
-/// Refuses data whose tokens are others than those that the weights were trained on.
-void check_tokenizer(const Options& options, const Workload& workload, const weights::WeightSource& weights) {
-  const std::string data = workload.tokenizer();
-  if (data.empty() || weights.tokenizer().empty() || data == weights.tokenizer()) return;
-  throw Error(
-      ErrorCode::usage,
-      data == byte_tokenizer
-          ? fmt::format("--data {} is text, whose tokens are bytes, and the weights of --init-from {} have "
-                        "a tokenizer.json: pass shards that muster-train tokenize has written with it",
-                        options.data, options.init_from)
-          : fmt::format("the tokenizer of --data {} is another than that of --init-from {}", options.data,
-                        options.init_from));
-}
-
-std::unique_ptr<Workload> open_data(Options options, const Job& job, int ranks,
+std::unique_ptr<Workload> open_data(const Options& options, const Job& job, int ranks,
                                     const weights::WeightSource* weights, CollectiveErrors& errors) {
   const int compute_threads = job.on_gpu() ? 1 : choose_threads(options.threads, job.roster(), job.rank());
-  options.data_threads = choose_data_threads(options.data_threads, compute_threads, job.roster(), job.rank());
+  const int data_threads =
+      choose_data_threads(options.data_threads, compute_threads, job.roster(), job.rank());
   std::unique_ptr<Workload> workload;
   const bool serves = options.strategy == "parameter-server";
   const int computing = serves ? ranks - options.servers : ranks;
@@ -142,8 +130,8 @@ std::unique_ptr<Workload> open_data(Options options, const Job& job, int ranks,
       throw Error(ErrorCode::usage, fmt::format("--batch {} is less than one sample for each of {} {}",
                                                 options.batch, computing, serves ? "workers" : "ranks"));
     }
-    workload = read_workload(options);
-    if (weights) check_tokenizer(options, *workload, *weights);
+    workload = read_workload(options, data_threads);
+    if (weights) weights::check_tokenizer({options.data, workload->tokenizer()}, *weights, options.init_from);
   });
   return workload;
 }
@@ -330,7 +318,9 @@ RunParts prepare_run(const Options& options, Job& job, const ActiveRanks& ranks,
     if (!options.init_from.empty()) weights = weights::open_weights(options.init_from);
   });
   parts.workload = open_data(options, job, ranks.size(), weights.get(), errors);
-  errors.run_on_all([&] { check_strategy(settings, *parts.workload, ranks.size()); });
+  const int least = elastic_range(options).least;
+  const int fewest = least > 0 ? std::min(least, ranks.size()) : ranks.size();
+  errors.run_on_all([&] { check_strategy(settings, *parts.workload, fewest, computes_on_gpus(job)); });
   errors.run_on_rank0([&] { output.open(); });
   check_same_on_all_ranks(options, *parts.workload, errors);
   FreeMemory free = check_memory(options, *parts.workload, settings, job, ranks.size(), gpu, errors);

@@ -91,8 +91,10 @@ void print_run_info(const Options& options, const Job& job, const ActiveRanks& r
   fmt::print("{}", parts.strategy_text);
   print_memory_estimate(options, parts);
   fmt::print("data {}, {}\n", facts.data, parts.workload->data_line());
+  const Workload& workload = *parts.workload;
   for (const std::string& note :
-       setting_warnings(options, facts.world_size, parts.workload->samples_per_epoch()))
+       setting_warnings(options, {facts.world_size, workload.samples_per_epoch(), workload.held_out(),
+                                  workload.predictions_per_sample()}))
     fmt::print("note: {}\n", note);
   if (facts.first_step >= facts.wanted_steps) {
     fmt::print(

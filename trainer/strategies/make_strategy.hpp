@@ -36,9 +36,10 @@ std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings, const 
                                         compute::Compute<Real>& compute, Communicator world,
                                         Communicator host);
 
-/// Checks what the strategy needs of the model and of the number of ranks.
+/// Checks what the strategy needs of the model and of the number of ranks, the fewest that will train, on
+/// GPUs or CPUs.
 /// @throws muster::Error(ErrorCode::usage)
-void check_strategy(const StrategySettings& settings, const Workload& workload, int ranks);
+void check_strategy(const StrategySettings& settings, const Workload& workload, int ranks, bool on_gpus);
 
 /// Lines about how the strategy divides the training, to be printed at the start; maybe none.
 /// `host_names`: of each rank.

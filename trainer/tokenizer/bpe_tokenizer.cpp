@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <tuple>
 
@@ -111,6 +112,10 @@ class BpeTokenizer::Encoding {
   void merge(std::string_view piece) {
     symbols_.clear();
     candidates_.clear();
+    if (piece.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+      throw Error(ErrorCode::usage,
+                  "the tokenizer does not divide the text, and takes at most 2 GiB of it at "
+                  "once: pass shorter files");
     const int count = static_cast<int>(piece.size());
     for (int i = 0; i < count; ++i) {
       const auto byte = static_cast<unsigned char>(piece[static_cast<std::size_t>(i)]);

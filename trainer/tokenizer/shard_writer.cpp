@@ -24,10 +24,7 @@ ShardWriter::ShardWriter(fs::path folder, const std::string& split, const std::s
   fs::create_directories(folder_, error);
   if (error)
     throw Error(ErrorCode::system, fmt::format("cannot create {}: {}", folder_.string(), error.message()));
-  if (fs::exists(fs::symlink_status(path_of(0), error))) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{} exists: remove it or name another --output", path_of(0).string()));
-  }
+  refuse_other_shards();
   const fs::path copy = folder_ / "tokenizer.json";
   if (fs::exists(fs::symlink_status(copy, error))) {
     const auto present = read_regular_file(copy.string(), tokenizer.size());
@@ -40,13 +37,39 @@ ShardWriter::ShardWriter(fs::path folder, const std::string& split, const std::s
   file.commit();
 }
 
+ShardWriter::~ShardWriter() {
+  if (finished_) return;
+  std::error_code ignored;
+  for (std::size_t shard = 0; shard < count_; ++shard) {
+    fs::remove(partial_path_of(shard), ignored);
+    fs::remove(path_of(shard), ignored);
+  }
+}
+
+/// Shards of another run would be read together with these.
+void ShardWriter::refuse_other_shards() const {
+  const std::string begin = fmt::format("tokens_{}_", split_);
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
+    if (!entry.path().filename().string().starts_with(begin)) continue;
+    throw Error(ErrorCode::usage, fmt::format("{} exists: remove {}* or name another --output",
+                                              entry.path().string(), (folder_ / begin).string()));
+  }
+  if (error)
+    throw Error(ErrorCode::system, fmt::format("cannot read {}: {}", folder_.string(), error.message()));
+}
+
 fs::path ShardWriter::path_of(std::size_t shard) const {
   return folder_ / fmt::format("tokens_{}_{:06}.bin", split_, shard);
 }
 
+fs::path ShardWriter::partial_path_of(std::size_t shard) const {
+  return path_of(shard).string() + data::partial_shard_ending;
+}
+
 void ShardWriter::write() {
   const std::size_t count = std::min(pending_.size(), tokens_in_shard_);
-  data::write_shard(path_of(count_), std::span<const TokenId>(pending_.data(), count), vocabulary_);
+  data::write_shard(partial_path_of(count_), std::span<const TokenId>(pending_.data(), count), vocabulary_);
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(count));
   ++count_;
 }
@@ -59,6 +82,15 @@ void ShardWriter::add(std::span<const TokenId> tokens) {
 
 void ShardWriter::finish() {
   if (!pending_.empty()) write();
+  for (std::size_t shard = 0; shard < count_; ++shard) {
+    std::error_code error;
+    fs::rename(partial_path_of(shard), path_of(shard), error);
+    if (error) {
+      throw Error(ErrorCode::system,
+                  fmt::format("cannot rename {}: {}", partial_path_of(shard).string(), error.message()));
+    }
+  }
+  finished_ = true;
 }
 
 }  // namespace muster::tokenizer

@@ -55,7 +55,7 @@ class TokenModel final : public Model {
 
   Validation validate_share(int rank, int ranks, bool fixed, const ShouldStop& should_stop) override {
     const auto group = static_cast<std::uint64_t>(fixed ? gpt_.max_batch() : 1);
-    return {muster::validate_share(gpt_, corpus_.held_out_with_lead(), rank, ranks, group, should_stop), {}};
+    return {muster::validate_share(gpt_, corpus_.validation_sequence(), rank, ranks, group, should_stop), {}};
   }
 
  private:
@@ -124,7 +124,7 @@ class TokenStage final : public StageModel {
 
   void begin_validation(int rank, int ranks, bool fixed) override {
     const auto max_batch = static_cast<std::uint64_t>(gpt_.max_batch());
-    held_out_.emplace(corpus_.held_out_with_lead().size(), static_cast<std::uint64_t>(gpt_.config().context),
+    held_out_.emplace(corpus_.validation_sequence().size(), static_cast<std::uint64_t>(gpt_.config().context),
                       max_batch, rank, ranks, fixed ? max_batch : 1);
   }
   bool next_held_out(int number) override {
@@ -141,7 +141,7 @@ class TokenStage final : public StageModel {
     Slot& slot = at(number);
     const std::size_t count = slot.predictions();
     std::vector<compute::Token> part(count + 1);
-    corpus_.held_out_with_lead().copy(slot.first, part.size(), gpt_.config().vocabulary, part.data());
+    corpus_.validation_sequence().copy(slot.first, part.size(), gpt_.config().vocabulary, part.data());
     std::copy_n(part.data(), count, slot.tokens.data());
     std::copy_n(part.data() + 1, count, slot.targets.data());
   }
@@ -185,7 +185,7 @@ TokenWorkload::TokenWorkload(const models::GptConfig& config, data::Corpus corpu
       recompute_(recompute) {
   if (!corpus_.is_small()) return;
   corpus_.training().check(config_.vocabulary);
-  corpus_.held_out_with_lead().check(config_.vocabulary);
+  corpus_.validation_sequence().check(config_.vocabulary);
 }
 
 std::string TokenWorkload::model_line() const {

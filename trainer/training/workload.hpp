@@ -67,8 +67,8 @@ class Workload {
                                                   const StageSettings& settings) const = 0;
 };
 
-/// Opens --data for --model.
-/// @throws muster::Error(ErrorCode::usage) when the data cannot be used.
-std::unique_ptr<Workload> read_workload(const Options& options);
+/// Opens --data for --model. `data_threads`: that decode pictures.
+/// @throws muster::Error(ErrorCode::usage) when the data cannot be used, or make a setting ineffective.
+std::unique_ptr<Workload> read_workload(const Options& options, int data_threads = 1);
 
 }  // namespace muster

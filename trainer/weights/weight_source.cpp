@@ -61,4 +61,23 @@ std::unique_ptr<WeightSource> open_weights(const fs::path& path) {
                           path.string()));
 }
 
+void check_tokenizer(const DataTokens& data, const WeightSource& weights, const std::string& from) {
+  constexpr int byte_values = 256;
+  const std::string& known = weights.tokenizer();
+  const bool is_text = data.tokenizer == byte_tokenizer;
+  const bool can_be_bytes = weights.config().vocabulary <= byte_values;
+  if (data.tokenizer.empty() || data.tokenizer == known) return;
+  if (known.empty() && (!is_text || can_be_bytes)) return;
+  const std::string tokens = is_text ? "is text, whose tokens are bytes" : "has shards of another tokenizer";
+  const std::string remedy =
+      known == byte_tokenizer
+          ? fmt::format("{} was trained on bytes: pass text", from)
+          : fmt::format(
+                "{} {}: pass shards that muster-train tokenize has written with its tokenizer.json", from,
+                known.empty()
+                    ? fmt::format("does not say how text becomes its {} tokens", weights.config().vocabulary)
+                    : "was trained on the tokens of a tokenizer.json");
+  throw Error(ErrorCode::usage, fmt::format("--data {} {}, and {}", data.path, tokens, remedy));
+}
+
 }  // namespace muster::weights

@@ -33,4 +33,14 @@ class WeightSource {
 /// @throws muster::Error: usage (none of these, damaged, or a model that Muster does not compute), system.
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path);
 
+/// Data of --data and how text becomes their tokens: TrainingState::tokenizer; empty: not known.
+struct DataTokens {
+  std::string path, tokenizer;
+};
+
+/// Refuses data whose tokens are others than those that the weights were trained on.
+/// `from`: where the weights are.
+/// @throws muster::Error(ErrorCode::usage).
+void check_tokenizer(const DataTokens& data, const WeightSource& weights, const std::string& from);
+
 }  // namespace muster::weights

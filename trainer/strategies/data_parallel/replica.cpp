@@ -233,7 +233,7 @@ std::optional<double> Replica::decide() {
     return compute_.decide_from_squares(model_->tensors().reduced().data(), squares_,
                                         settings_.optimizer.clip);
   const auto gradients = model_->tensors().gradients();
-  return compute_.decide(model_->tensors().reduced().data(), gradients.data(), norm_parts(),
+  return compute_.decide(model_->tensors().reduced().data(), gradients.data(), norm_ends(),
                          settings_.optimizer.clip);
 }
 
@@ -251,7 +251,7 @@ void Replica::update(const std::optional<double>& norm) {
 
 // A GPU needs two kernels for each part, so without --deterministic, where no other strategy has to reach the
 // same norm, all tensors are one.
-std::vector<std::size_t> Replica::norm_parts() const {
+std::vector<std::size_t> Replica::norm_ends() const {
   std::vector<std::size_t> ends = table().trained_ends();
   if (settings_.on_device && settings_.chunk == 0) ends = {ends.back()};
   return ends;

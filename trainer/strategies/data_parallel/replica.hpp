@@ -178,7 +178,7 @@ class Replica : public Strategy {
   bool sharded() const noexcept { return settings_.shard_optimizer && world_.size() > 1; }
   Share rank_part(int rank) const;
   /// Where the parts of the gradients end whose squares are added by themselves.
-  std::vector<std::size_t> norm_parts() const;
+  std::vector<std::size_t> norm_ends() const;
   std::vector<std::pair<std::span<float>, std::span<float>>> pair_moments(const TrainingTensors& from,
                                                                           const TrainingTensors& to) const;
   void copy_own(const TrainingTensors& whole);

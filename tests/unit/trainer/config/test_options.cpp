@@ -120,7 +120,6 @@ TEST_CASE("wrong options are refused in one line, with the exit code of wrong us
       {"--min-learning-rate=1"},
       {"--validation-fraction=1"},
       {"extra"},
-      {"--batch", "1000000"},
       {"--threads=-1"},
       {"--validation-fraction=nan"},
       {"--layers"},
@@ -198,9 +197,21 @@ TEST_CASE("--init-from has the sizes of a GPT, which no option changes", "[optio
   const std::string path = write({1, 2, 8, 6, 300});
   const Options given = parse({"--init-from", path.c_str()});
   CHECK(given.model == models::GptConfig{1, 2, 8, 6, 300});
-  CHECK(given.learning_rate == Options{}.learning_rate);
   for (const char* size : {"--layers=1", "--vocabulary=300", "--model=small"}) {
     CAPTURE(size);
     CHECK_THROWS_AS(parse({"--init-from", path.c_str(), size}), Error);
   }
+}
+
+TEST_CASE("trained weights have a lower learning rate than random ones", "[options]") {
+  const TemporaryFolder folder;
+  const models::GptConfig config{1, 2, 8, 6, 300};
+  const std::vector<float> parameters(models::gpt_tensors(config).arena_size);
+  weights::write_llmc_file(folder / "model.bin", config, parameters);
+  const std::string path = (folder / "model.bin").string();
+  const Options tuned = parse({"--init-from", path.c_str()});
+  CHECK(tuned.learning_rate == 5e-5);
+  CHECK(tuned.min_learning_rate == 5e-5 / 10);
+  CHECK(parse({"--init-from", path.c_str(), "--learning-rate=1e-4"}).min_learning_rate == 1e-4 / 10);
+  CHECK(parse({"--init-from", path.c_str(), "--schedule=constant"}).learning_rate == 5e-5);
 }

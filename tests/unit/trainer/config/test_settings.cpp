@@ -182,6 +182,15 @@ TEST_CASE("a size of GPT-2 has its own default learning rates", "[settings]") {
   CHECK(given.min_learning_rate == 1e-4);
 }
 
+TEST_CASE("a given learning rate falls to a tenth of it", "[settings]") {
+  CHECK(read({"--learning-rate=2e-3"}).min_learning_rate == 2e-3 / 10);
+  CHECK(read({"--learning-rate=5e-5"}).min_learning_rate == 5e-5 / 10);
+  CHECK(read({"--model=gpt2-124M", "--learning-rate=1e-3"}).min_learning_rate == 1e-3 / 10);
+  CHECK(read({"--optimizer=sgd", "--learning-rate=0.5"}).min_learning_rate == 0);
+  CHECK(read({}).min_learning_rate == 1e-4);
+  CHECK(read({"--min-learning-rate=1e-6"}).learning_rate == 3e-3);
+}
+
 TEST_CASE("settings that contradict others, or have no effect because of them, are refused", "[settings]") {
   const auto with_help = [](const std::string& text) { return text + help; };
   CHECK(error_text({"--warmup=101", "--steps=50"}) ==
@@ -189,9 +198,8 @@ TEST_CASE("settings that contradict others, or have no effect because of them, a
   CHECK(error_text({"--steps=50"}) == "accepted");  // the run prints a note on a default that is too long
   CHECK(file_error_text("warmup = 9\nsteps = 8\n").find(":1) is longer than --steps 8 (") !=
         std::string::npos);
-  CHECK(
-      error_text({"--learning-rate=5e-5"}) ==
-      with_help("--min-learning-rate 0.0001 (the default) is above --learning-rate 5e-05: give a lower one"));
+  CHECK(error_text({"--learning-rate=5e-5", "--min-learning-rate=1e-4"}) ==
+        with_help("--min-learning-rate 0.0001 is above --learning-rate 5e-05: give a lower one"));
   CHECK(
       error_text({"--validation-fraction=0", "--eval-every=5"}) ==
       with_help(
@@ -209,8 +217,14 @@ TEST_CASE("settings that contradict others, or have no effect because of them, a
   CHECK(error_text({"--device=cuda", "--threads=2"}) ==
         with_help("--threads 2 has no effect with --device=cuda: leave it out"));
   // The output of --print-config is accepted again.
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"--steps=50"}, {"--validation-fraction=0"}, {"--model=mnist-cnn"}, {"--device=cuda"}})
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--steps=50"},
+                                             {"--validation-fraction=0"},
+                                             {"--model=mnist-cnn"},
+                                             {"--device=cuda"},
+                                             {"--schedule=constant"},
+                                             {"--schedule=constant", "--learning-rate=0.01"},
+                                             {"--schedule=constant", "--model=gpt2-124M"}})
     CHECK(file_error_text(settings_as_toml(read(arguments))) == "accepted");
 }
 
@@ -248,6 +262,31 @@ TEST_CASE("micro-batches are refused where ranks could have different numbers of
             help);
 }
 
+TEST_CASE("--no-autotune is refused where nothing is tuned", "[settings]") {
+  CHECK(error_text({"--no-autotune"}) == "accepted");
+  for (const char* other : {"--device=cpu", "--deterministic", "--model=mnist-cnn", "--strategy=pipeline",
+                            "--strategy=parameter-server"}) {
+    CAPTURE(other);
+    CHECK(error_text({"--no-autotune", other}).starts_with("--no-autotune has no effect: "));
+  }
+}
+
+TEST_CASE("an interleaved schedule has at least two stages on each rank", "[settings]") {
+  const std::vector<std::string> interleaved{"--strategy=pipeline", "--pipeline-schedule=interleaved-1f1b"};
+  const auto with = [&](const std::string& argument) {
+    std::vector<std::string> all = interleaved;
+    all.push_back(argument);
+    return all;
+  };
+  CHECK(read(interleaved).virtual_stages == 2);
+  CHECK(read(with("--virtual-stages=3")).virtual_stages == 3);
+  CHECK(read({"--strategy=pipeline"}).virtual_stages == 1);
+  CHECK(
+      error_text(with("--virtual-stages=1"))
+          .starts_with("--virtual-stages 1 interleaves nothing with --pipeline-schedule interleaved-1f1b: "));
+  CHECK(file_error_text(settings_as_toml(read(interleaved))) == "accepted");
+}
+
 TEST_CASE("the schedule of the learning rate", "[settings]") {
   const Options step =
       read({"--schedule=step", "--milestones=30,60", "--warmup=0", "--steps=90", "--learning-rate=1"});
@@ -262,6 +301,11 @@ TEST_CASE("the schedule of the learning rate", "[settings]") {
     CHECK(error_text({"--schedule=step", std::string("--milestones=") + text}) ==
           fmt::format("--milestones {}: give rising numbers of steps, with commas{}", text, help));
   }
+  CHECK(error_text({"--schedule=step", "--milestones=30,90", "--steps=90", "--warmup=0"}) ==
+        fmt::format("--milestones 30,90 is not below --steps 90: give earlier milestones, or more steps{}",
+                    help));
+  CHECK(error_text({"--schedule=step", "--milestones=32000,48000"})
+            .starts_with("--milestones 32000,48000 is not below --steps 2000 (the default): "));
   CHECK(error_text({"--schedule=step"}).find("needs --milestones") != std::string::npos);
   CHECK(error_text({"--milestones=30"}) ==
         std::string("--milestones 30 has no effect with --schedule cosine (the default): leave it out") +

@@ -51,6 +51,16 @@ TEST_CASE("CIFAR-100's second label counts", "[cifar]") {
   CHECK(read.training->planes(0)[0] == 1);
 }
 
+TEST_CASE("a folder with train.bin alone has token shards, perhaps", "[cifar]") {
+  const TemporaryFolder folder;
+  write_file(folder / "train.bin", "");
+  write_file(folder / "val.bin", "");
+  CHECK(data::has_cifar_files(folder.path()));
+  CHECK_FALSE(data::has_both_cifar_parts(folder.path()));
+  write_file(folder / "test.bin", "");
+  CHECK(data::has_both_cifar_parts(folder.path()));
+}
+
 TEST_CASE("files that are not CIFAR's are refused with what was found", "[cifar]") {
   const TemporaryFolder folder;
   const auto refusal = [&] { return usage_error_text([&] { data::read_cifar(folder.path()); }); };

@@ -27,10 +27,10 @@ TEST_CASE("a file is split into training and held-out text", "[corpus]") {
   const Corpus corpus = Corpus::read(folder / "a", 0.1);
   CHECK(read_text(corpus.training()) == "0123456789abcdefgh");
   CHECK(corpus.held_out_size() == 2);
-  CHECK(read_text(corpus.held_out_with_lead()) == "hij");
+  CHECK(read_text(corpus.validation_sequence()) == "hij");
   const Corpus all = Corpus::read(folder / "a", 0);
   CHECK(all.training().size() == 20);
-  CHECK(all.held_out_with_lead().empty());
+  CHECK(all.validation_sequence().empty());
 }
 
 TEST_CASE("each real file of a folder is read once, in order", "[corpus]") {
@@ -75,7 +75,7 @@ TEST_CASE("a whole corpus holds nothing out", "[corpus]") {
   write_file(folder / "a", "0123456789");
   const Corpus whole = Corpus::read_whole(folder / "a");
   CHECK(read_text(whole.training()) == "0123456789");
-  CHECK(whole.held_out_with_lead().empty());
+  CHECK(whole.validation_sequence().empty());
   const std::vector<Token> tokens{1, 2, 3};
   muster::data::write_shard(folder / "x_train_0.bin", tokens);
   muster::data::write_shard(folder / "x_val_0.bin", tokens);
@@ -83,6 +83,16 @@ TEST_CASE("a whole corpus holds nothing out", "[corpus]") {
   CHECK(Corpus::read_whole(folder / "x_train_0.bin").training().size() == 3);
   const std::string text = usage_error_text([&] { Corpus::read_whole(folder.path()); });
   CHECK_THAT(text, Catch::Matchers::ContainsSubstring("name those of one kind"));
+}
+
+TEST_CASE("a shard that is not complete is refused", "[corpus]") {
+  const TemporaryFolder folder;
+  const std::vector<Token> tokens{1, 2, 3};
+  write_file(folder / "x_train_0.bin.partial", "text");
+  const std::string text = usage_error_text([&] { Corpus::read(folder.path(), 0); });
+  CHECK_THAT(text, Catch::Matchers::ContainsSubstring("x_train_0.bin.partial is incomplete: remove it"));
+  muster::data::write_shard(folder / "x_train_1.bin", tokens);
+  CHECK_FALSE(usage_error_text([&] { Corpus::read(folder.path(), 0); }).empty());
 }
 
 TEST_CASE("shards have the tokenizer that lies beside them", "[corpus]") {

@@ -92,12 +92,12 @@ TEST_CASE("shards are found by file, folder, list and pattern; validation shards
     const Corpus corpus = Corpus::read(where, 0.1);
     CHECK(corpus.file_count() == 3);
     CHECK(all_of(corpus.training()) == counting(30));
-    CHECK(all_of(corpus.held_out_with_lead()) == counting(7, 1000));
+    CHECK(all_of(corpus.validation_sequence()) == counting(7, 1000));
     CHECK(corpus.held_out_size() == 6);
     CHECK(corpus.hash() == Corpus::read(set, 0.1).hash());
   }
   const Corpus few = Corpus::read(set, 0.1, 3);
-  CHECK(all_of(few.held_out_with_lead()) == counting(4, 1000));
+  CHECK(all_of(few.validation_sequence()) == counting(4, 1000));
   CHECK(few.held_out_size() == 3);
   CHECK(all_of(few.training()) == counting(30));
   CHECK(Corpus::read(set, 0.1, 7).held_out_size() == 6);
@@ -106,7 +106,7 @@ TEST_CASE("shards are found by file, folder, list and pattern; validation shards
   CHECK(all_of(none.training()) == counting(30));
   const Corpus cut = Corpus::read(set + "/text_train*", 0.1);
   CHECK(all_of(cut.training()) == counting(27));
-  CHECK(all_of(cut.held_out_with_lead()) == counting(4, 26));
+  CHECK(all_of(cut.validation_sequence()) == counting(4, 26));
   CHECK(corpus_refusal(set + "/text_val*", 0.1).find("_val_") != std::string::npos);
   CHECK(corpus_refusal(set + "/text_val*").find("empty") != std::string::npos);
   CHECK(corpus_refusal(set + "/nothing*").find("no file matches") != std::string::npos);
@@ -126,7 +126,7 @@ TEST_CASE("a link's name decides the kind of a file, as in a cache that names fi
   for (const std::string& where : {set, set + "/*.bin", set + "/*_val_*.bin," + set + "/*_train_*.bin"}) {
     const Corpus corpus = Corpus::read(where, 0.1);
     CHECK(all_of(corpus.training()) == counting(10));
-    CHECK(all_of(corpus.held_out_with_lead()) == counting(7, 1000));
+    CHECK(all_of(corpus.validation_sequence()) == counting(7, 1000));
   }
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <numeric>
 
 #include "catch.hpp"
@@ -85,6 +86,25 @@ TEST_CASE("a list's labels count from 0 or 1, and each class has a picture", "[p
   CHECK(has(refusal(set("x/1.jpg 1\nx/2.jpg 2\n", "x/3.jpg 0\n")), "has the label 0"));
   CHECK(has(refusal(set("x/1.jpg 0\n\nx/4.jpg 0\n", "x/3.jpg 0\n")), "list.txt:3: cannot use the picture"));
   CHECK(has(refusal(set("x/1.jpg 0\nx 0\n", "x/3.jpg 0\n")), "not a regular file"));
+}
+
+TEST_CASE("of each label a part is held out, in any order of the labels", "[picture_sets]") {
+  const TemporaryFolder folder;
+  folder.write("x.jpg", "");
+  std::string cyclic, few;
+  for (int i = 0; i < 100; ++i) cyclic += "x.jpg " + std::to_string(i % 10) + "\n";
+  for (int i = 0; i < 12; ++i) few += "x.jpg " + std::to_string(i % 4) + "\n";
+  const PictureSet set = open_picture_set({folder.write("cyclic.txt", cyclic), "", "", 0.1});
+  std::vector<int> expected(10);
+  std::iota(expected.begin(), expected.end(), 0);
+  auto held_out = labels(*set.held_out);
+  std::sort(held_out.begin(), held_out.end());
+  CHECK(held_out == expected);
+  CHECK(set.training->count() == 90);
+  // Three pictures of a label are too few for a sixth of them: every second label has one.
+  held_out = labels(*open_picture_set({folder.write("few.txt", few), "", "", 1.0 / 6}).held_out);
+  std::sort(held_out.begin(), held_out.end());
+  CHECK(held_out == std::vector<int>{1, 3});
 }
 
 TEST_CASE("shards are found in a folder, by name and by pattern", "[picture_sets]") {

@@ -21,7 +21,8 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
 }
 
 std::string shard_refusal(const std::string& archive) {
-  return usage_error_text([&] { list_shard_pictures(bytes_of(archive), "a.tar"); });
+  const std::string whole = archive + tar_end();
+  return usage_error_text([&] { list_shard_pictures(bytes_of(whole), "a.tar"); });
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ TEST_CASE("long names come from GNU's and POSIX's headers", "[picture_sets]") {
   REQUIRE(record.size() == 310);
   const std::string archive = tar_member("././@LongLink", name + '\0', 'L') + tar_member("nnn", "1") +
                               tar_member("pax", record, 'x') + tar_member("nnn", "2") +
-                              tar_member("plain", "3");
+                              tar_member("plain", "3") + tar_end();
   const auto members = list_tar_members(bytes_of(archive), "a.tar");
   REQUIRE(members.size() == 3);
   CHECK(members[0].name == name);
@@ -51,7 +52,7 @@ TEST_CASE("long names come from GNU's and POSIX's headers", "[picture_sets]") {
 }
 
 TEST_CASE("a binary size is read", "[picture_sets]") {
-  std::string archive = tar_member("a", "xyz");
+  std::string archive = tar_member("a", "xyz") + tar_end();
   std::string size(12, '\0');
   size[0] = '\x80';
   size[11] = 3;
@@ -66,6 +67,12 @@ TEST_CASE("damaged archives are refused", "[picture_sets]") {
   const std::string whole = tar_member("a", std::string(2000, 'a')) + tar_member("b", "b") + tar_end();
   CHECK(has(refusal(whole.substr(0, 1000)), "a.tar: at byte 0 a file ends behind the archive's end"));
   CHECK(has(refusal("short"), "shorter than a tar archive"));
+  // At the end of a member, within the next header, and before the block of zeros.
+  for (const std::size_t size : {2560, 2600, 3584}) {
+    CAPTURE(size);
+    CHECK(has(refusal(whole.substr(0, size)), "the block of zeros that ends an archive: it is truncated"));
+  }
+  CHECK(refusal(whole.substr(0, 3584 + 512)).empty());
   std::string damaged = whole;
   damaged[2563] ^= 1;
   CHECK(has(refusal(damaged), "at byte 2560 there is no header with a right checksum"));
@@ -78,8 +85,9 @@ TEST_CASE("damaged archives are refused", "[picture_sets]") {
 
 TEST_CASE("a sample is a picture and a label with the same key", "[picture_sets]") {
   const TemporaryFolder folder;
-  const auto first = folder.write("0.tar", tar_member("x.y/1.cls", "7\n") + tar_member("x.y/1.jpg", "J") +
-                                               tar_member(".hidden", "") + tar_member("readme", ""));
+  const auto first =
+      folder.write("0.tar", tar_member("x.y/1.cls", "7\n") + tar_member("x.y/1.jpg", "J") +
+                                tar_member(".hidden", "") + tar_member("readme", "") + tar_end());
   const auto second = folder.write("1.tar", tar_member("p.JPEG", "PP") + tar_member("p.json", "{}") +
                                                 tar_member("p.cls", "0") + tar_end());
   // As webdataset, the key ends at the first dot.
@@ -101,5 +109,5 @@ TEST_CASE("incomplete samples are refused", "[picture_sets]") {
   CHECK(has(shard_refusal(tar_member("a.jpg", "") + tar_member("a.png", "")), "two pictures"));
   CHECK(has(shard_refusal(tar_member("a.cls", "1") + tar_member("a.cls", "1")), "two labels"));
   CHECK(has(shard_refusal(tar_member("a.cls", "dog") + tar_member("a.jpg", "")), "label 'dog'"));
-  CHECK(has(shard_refusal(tar_end()), "has no picture"));
+  CHECK(has(shard_refusal(""), "has no picture"));
 }

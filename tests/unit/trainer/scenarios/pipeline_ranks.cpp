@@ -61,7 +61,7 @@ template <typename Real = float>
 Result train(Communicator world, const Workload& workload, StrategySettings settings,
              const Result* from = nullptr) {
   settings.replica.real_bytes = sizeof(Real);
-  check_strategy(settings, workload, world.size());
+  check_strategy(settings, workload, world.size(), false);
   auto compute = test_compute<Real>();
   const auto strategy = make_strategy(settings, workload, compute, world, world);
   if (auto* of = dynamic_cast<Pipeline*>(strategy.get())) {

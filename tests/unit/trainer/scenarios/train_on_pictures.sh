@@ -64,7 +64,7 @@ mv "$folder/list" "$folder/pictures/Ebay_train.txt"
 run 1 list mobilenet-v1 --width-multiplier 0.25 --data "$folder/pictures/Ebay_train.txt" --label-column super_class_id --validation-fraction 0.2
 grep -q ', 3 classes' "$folder/log" || fail "a list of three super-classes"
 grep -q '48 images to train on, .*, 12 held out' "$folder/log" || fail "a fifth of a list held out"
-timeout 60 "$train" evaluate --data "$folder/pictures/Ebay_train.txt" --label-column super_class_id --image-size 32 "$folder/list" > "$folder/log" ||
+timeout 60 "$train" evaluate --data "$folder/pictures/Ebay_train.txt" --label-column super_class_id "$folder/list" > "$folder/log" ||
   fail "evaluate on a list"
 grep -q 'over 60 images' "$folder/log" || fail "evaluate takes the whole list"
 
@@ -82,4 +82,5 @@ refused "there are neither folders of classes" --data "$folder/mobilenet-v1-1/ch
 refused "--label-column" --data "$folder/pictures" --label-column x
 refused "there is no column label" --data "$folder/pictures/Ebay_train.txt"
 refused "leave one of them out" --data "$folder/pictures" --validation-data "$folder/pictures" --validation-fraction 0.2
+refused "has no effect with a folder for validation in --data" --data "$folder/pictures" --validation-fraction 0.2
 refused "has no effect with small" --model small --on-bad-image skip

@@ -80,6 +80,11 @@ refused 'does not say how text becomes its tokens' generate muster-model.bin --p
 refused 'has a tokenizer: leave --tokenizer out' generate run --prompt x --tokenizer bytes
 refused 'must be a number from 0 to 1000' generate run --prompt x --temperature -1
 refused 'must be a number above 0' generate run --prompt x --top-p 0
+for option in '--top-k 5' '--top-p 0.5' '--seed 2'; do
+  # shellcheck disable=SC2086 # an option and its value
+  refused "${option% *} has no effect with --temperature 0" generate run --prompt x --temperature 0 $option
+done
+refused '--threads has no effect with --device=cuda' generate run --prompt x --device cuda --threads 2
 if "$train" generate run --prompt x > /dev/full 2> err; then fail "a full disk is no error"; fi
 grep -q 'cannot write to standard output: No space left' err || fail "a full disk gave: $(cat err)"
 
@@ -92,6 +97,10 @@ refused '--init-from muster-model decides the model' --init-from muster-model --
 refused 'unknown option --formats; did you mean --format?' export run --formats x
 refused '--data is required' evaluate run
 refused 'pass --device=cpu' evaluate run --data text --device cuda  # heads of 8, or a build without kernels
+refused '--image-size has no effect with a GPT' evaluate run --data text --image-size 32
+refused '--label-column has no effect with a GPT' evaluate run --data text --label-column x
+refused '--on-bad-image has no effect with a GPT' evaluate run --data text --on-bad-image skip
+refused '--threads has no effect with --device=cuda' evaluate run --data text --device cuda --threads 2
 "$train" evaluate run --data text --threads 1 | grep -q '^on cpu (.*1 thread) in fp32$' || fail "evaluate does not name the CPU"
 head -c 2000 muster-model.bin > cut.bin
 refused 'do not fit the sizes in its header' --init-from cut.bin --data text
@@ -113,16 +122,25 @@ cmp words-model/tokenizer.json "$tokenizer" || fail "the exported tokenizer is a
 "$train" evaluate words-model --data 'shards/tokens_val_*.bin' | grep -q 'nats/token over' || fail "the shards cannot be evaluated"
 
 refused 'is text, whose tokens are bytes' --init-from words-model --data text --output other-words
-refused 'has text, whose tokens are bytes' evaluate words --data text
+refused 'is text, whose tokens are bytes' evaluate words --data text
 refused 'was trained on bytes' evaluate run --data shards/tokens_train_000000.bin
+# Without its tokenizer, a vocabulary above 256 is not one of bytes.
+cp -r words-model unknown && rm unknown/tokenizer.json
+refused "does not say how text becomes its $vocabulary tokens" --init-from unknown --data text --output from-unknown
+refused "does not say how text becomes its $vocabulary tokens" evaluate unknown --data text
+"$train" evaluate unknown --data 'shards/tokens_val_*.bin' | grep -q 'nats/token over' || fail "shards need a known tokenizer"
 refused 'tokens_train_000000.bin exists' tokenize --tokenizer "$tokenizer" text --output shards
+mkdir half && : > half/tokens_train_000003.bin.partial
+refused 'half/tokens_train_000003.bin.partial exists: remove half/tokens_train_* or' tokenize --tokenizer "$tokenizer" text --output half
+refused 'shards for validation (_val_) in --data shards: leave it out' --data shards --vocabulary "$vocabulary" --validation-fraction 0.2
 mkdir one-more && echo '{}' > one-more/tokenizer.json
 refused 'is another tokenizer' tokenize --tokenizer muster-model/tokenizer.json text --output one-more
 refused 'has no such added token' tokenize --tokenizer "$tokenizer" --document-token '<|x|>' text --output new-shards
 refused '--tokenizer text cannot be used: it is not valid JSON' tokenize --tokenizer text text --output new-shards
 refused '--tokenizer nowhere cannot be read' tokenize --tokenizer nowhere text --output new-shards
 printf 'good\377' > broken
-refused 'broken: byte 4 is not UTF-8' tokenize --tokenizer "$tokenizer" broken --output broken-shards
+refused 'broken: byte 4 is not UTF-8' tokenize --tokenizer "$tokenizer" text broken --output broken-shards --shard-tokens 500
+[ "$(ls broken-shards)" = tokenizer.json ] || fail "a run that failed left $(ls broken-shards)"
 
 # A vocabulary that needs four bytes a token, as Llama 3's.
 awk '{ at = index($0, "\"56\":339") + 7; printf "%s", substr($0, 1, at)
@@ -150,6 +168,14 @@ run_training --model resnet20 --data shapes --batch 10 --steps 3 --warmup 1 --op
 loss=$(sed -n 's/.*"validation_loss": \([0-9.]\{6\}\).*/\1/p' images/summary.json | head -n 1)
 on_ranks 2 evaluate images --data shapes --threads 1 > log
 grep -q "^loss $loss" log || fail "the network's loss is not $loss: $(cat log)"
+run_training --model resnet20 --data shapes --image-size 16 --batch 10 --steps 1 --warmup 0 --output small-images > log
+small=$(sed -n 's/.*"validation_loss": \([0-9.]\{6\}\).*/\1/p' small-images/summary.json | head -n 1)
+"$train" evaluate small-images --data shapes > log
+grep -q "^loss $small" log || fail "images of 16 pixels have a loss of $small: $(cat log)"
+refused '--context has no effect with a network on images' evaluate images --data shapes --context 5
+refused "--validation-fraction 0.2 has no effect with CIFAR's files" evaluate images --data shapes --validation-fraction 0.2
+"$train" make-data cifar --classes 100 --train 200 --held-out 50 --output hundred > log
+refused '--data hundred has 100 classes, and the model of images has 10' evaluate images --data hundred
 "$train" export images --format safetensors --output images.safetensors > log
 grep -q ': resnet20 classes=10, 269722 parameters' log || fail "export printed: $(cat log)"
 for name in conv1.weight layer3.2.bn2.running_var layer3.2.bn2.num_batches_tracked; do

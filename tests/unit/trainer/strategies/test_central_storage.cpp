@@ -33,7 +33,7 @@ TEST_CASE("settings that contradict central storage are refused", "[options][str
   CHECK(refused("--shard-optimizer").find("--shard-optimizer contradicts --strategy=central-storage") == 0);
   CHECK(refused("--sync-every=9").find("--sync-every 9 has a meaning with --strategy=local-sgd only") == 0);
   CHECK(refused("--outer-optimizer=nesterov").find("--outer-optimizer nesterov has a meaning") == 0);
-  CHECK(setting_warnings(parse_central({}), 1, 1000) ==
+  CHECK(setting_warnings(parse_central({}), {1, 1000}) ==
         std::vector<std::string>{"--strategy=central-storage has no effect on 1 rank without a GPU"});
 }
 

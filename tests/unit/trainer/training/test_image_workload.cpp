@@ -8,6 +8,7 @@
 #include "models/mnist_cnn.hpp"
 #include "strategies/data_parallel/replica.hpp"
 #include "temporary_folder.hpp"
+#include "trainer/data/refusal.hpp"
 #include "trainer/models/model_fixture.hpp"
 #include "training/network_workload.hpp"
 #include "training/plane_data.hpp"
@@ -38,6 +39,29 @@ data::LabelledSet drawn_images(const TemporaryFolder& folder, std::uint32_t trai
 const NetworkWorkload::Settings mnist_settings{"mnist-cnn", 1, 0, false, 5};
 
 }  // namespace
+
+TEST_CASE("settings that CIFAR's files make ineffective are refused, and not their defaults", "[images]") {
+  const TemporaryFolder folder;
+  for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+                           "data_batch_5.bin", "test_batch.bin"})
+    write_file(folder / name, std::string(1 + 3 * 32 * 32, '\0'));
+  const auto refusal = [&](const auto& set) {
+    Options options;
+    options.model_name = "resnet20";
+    options.data = folder.path().string();
+    for (const char* name :
+         {"validation-data", "validation-fraction", "label-column", "on-bad-image", "data-threads"})
+      options.origins[name] = "run.toml:1";
+    set(options);
+    return usage_error_text([&] { read_workload(options); });
+  };
+  CHECK(refusal([](Options&) {}).empty());  // as --print-config prints them
+  CHECK(refusal([](Options& o) {
+          o.data_threads = 2;
+        }).starts_with("--data-threads 2 (run.toml:1) has no effect with CIFAR's files in --data "));
+  CHECK(refusal([](Options& o) { o.validation_fraction = 0.2; }).starts_with("--validation-fraction 0.2 ("));
+  CHECK(refusal([](Options& o) { o.on_bad_image = "skip"; }).starts_with("--on-bad-image skip ("));
+}
 
 TEST_CASE("digits are drawn from a seed, all ten, in varying forms", "[digits]") {
   std::array<int, 10> often{};

@@ -61,6 +61,28 @@ TEST_CASE("weights that transformers wrote give transformers' loss", "[weights]"
         read_parameters(*weights::open_weights(weight_fixture("llmc.bin"))));
 }
 
+TEST_CASE("text is refused for a vocabulary that is not one of bytes", "[weights]") {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const char* tokenizer, int vocabulary) -> std::string {
+    const models::GptConfig config{1, 1, 4, 6, vocabulary};
+    weights::write_llmc_file(folder / "model.bin", config, random_parameters(config));
+    const auto source = weights::open_weights(folder / "model.bin");
+    try {
+      weights::check_tokenizer({"book.txt", tokenizer}, *source, "model.bin");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  CHECK(refusal(byte_tokenizer, 256) == "accepted");
+  CHECK(
+      refusal(byte_tokenizer, 257) ==
+      "--data book.txt is text, whose tokens are bytes, and model.bin does not say how text becomes its 257 "
+      "tokens: pass shards that muster-train tokenize has written with its tokenizer.json");
+  CHECK(refusal("", 257) == "accepted");                // shards that do not say
+  CHECK(refusal("{\"model\": 1}", 257) == "accepted");  // those of a tokenizer
+}
+
 TEST_CASE("an exported folder holds the bytes that transformers wrote", "[weights]") {
   const TemporaryFolder folder;
   const auto source = weights::open_weights(weight_fixture("huggingface"));
