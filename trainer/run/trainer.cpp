@@ -264,7 +264,8 @@ void Trainer::change_members(Progress& progress, std::optional<Error> loss) {
       kept = has_state;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::lost_rank) throw;
-      loss = error;
+      // The error of a further loss has the numbers that the ranks got after the first one.
+      if (!loss) loss = error;
     }
   }
   // After a loss, the ranks that are left can have been at different places when they noticed it.

@@ -123,6 +123,9 @@ def run_once(arguments, kind, folder, chance, expected):
     found = LOST.findall(run.output())
     if not found:
         run.fail("no line about the lost ranks")
+    for line in found:
+        if f"rank {line[0]} (host" not in line[1]:
+            run.fail(f"the line's reason is rank {line[0]}, and lost are {line[1]}")
     if kind == "local-sgd" and int(found[0][2]) == arguments.steps:
         # Nothing was computed after the loss. The checkpoint then has the moments of one rank in place of their average, as documented.
         return run_once(arguments, kind, folder.with_name(folder.name + "-again"), chance, expected)
