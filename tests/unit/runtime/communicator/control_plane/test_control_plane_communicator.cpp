@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A communicator over the control plane, for jobs that go on after losing ranks.
 #include <thread>
+#include <tuple>
 
 #include "catch.hpp"
 #include "communicator/control_plane/control_plane_communicator.hpp"
@@ -187,4 +188,44 @@ TEST_CASE("when ranks call different collectives without MPI, the error names th
   CHECK(has(thrown[0]->what(), "rank 1 (host h1, GPU 0000:01:00.0) called barrier"));
   CHECK(has(thrown[0]->what(), "rank 0 (host h0, GPU 0000:00:00.0) called all_reduce of 10 float32, sum"));
   CHECK(thrown[0]->reported_elsewhere() != thrown[1]->reported_elsewhere());
+}
+
+TEST_CASE("a recv without MPI takes only a send of its own type and length") {
+  struct Message {
+    DataType type;
+    std::size_t bytes;
+  };
+  constexpr std::size_t mebibyte = 1u << 20;
+  // The bytes of the first piece are equal; of the last messages those of all pieces.
+  auto const [sent, received, difference] =
+      GENERATE(std::tuple(Message{DataType::float32, 400}, Message{DataType::int32, 400},
+                          "a recv of 100 int32 met a send of 100 float32 on rank 0 "),
+               std::tuple(Message{DataType::int8, 6 * mebibyte}, Message{DataType::int8, 2 * mebibyte},
+                          "a recv of 2097152 int8 met a send of 6291456 int8 on rank 0 "),
+               std::tuple(Message{DataType::int8, 2 * mebibyte}, Message{DataType::int8, 6 * mebibyte},
+                          "a recv of 6291456 int8 met a send of 2097152 int8 on rank 0 "));
+  INFO(difference);
+  ControlPlaneFixture fixture(2);
+  std::vector<std::uint8_t> const from(sent.bytes, 1);
+  std::vector<std::uint8_t> to(received.bytes);
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane&) {
+    detail::ControlPlaneCommunicator world(
+        detail::CommunicatorGroup(make_job_context(fixture, rank, Hosts::several), "host"));
+    if (rank == 0) {
+      world.run({detail::OperationKind::send, from.data(), nullptr, sent.bytes / size_of(sent.type),
+                 sent.type, Reduction::sum, 1},
+                nullptr);
+      return world.run({detail::OperationKind::barrier}, nullptr);
+    }
+    world.run({detail::OperationKind::recv, to.data(), to.data(), received.bytes / size_of(received.type),
+               received.type, Reduction::sum, 0},
+              nullptr);
+  });
+  REQUIRE((thrown[0] && thrown[1]));
+  for (const auto& error : thrown) {
+    CHECK(error->code() == ErrorCode::usage);
+    CHECK(has(error->what(), "recv on communicator 'host', rank 1 (host h1, GPU 0000:01:00.0): "));
+    CHECK(has(error->what(), difference));
+  }
+  CHECK(to == std::vector<std::uint8_t>(received.bytes));
 }
