@@ -65,7 +65,8 @@ struct ParameterUpdate {
 /// the others: see Job::survive_loss_of().
 class MUSTER_EXPORT ParameterServer {
  public:
-  /// Called in the server's thread, one call at a time. What it throws fails all later calls of the clients.
+  /// Called in the server's thread, one call at a time. When it throws, all later calls of the clients fail
+  /// with that, and it is not called again.
   using Update = std::function<void(const ParameterUpdate& update)>;
 
   /// The elements of a vector of `size` that `server` holds.

@@ -288,6 +288,38 @@ TEST_CASE("what the update function throws fails the clients' calls") {
   CHECK(has(error_of([&] { client->add_sums({}); })->what(), "the update diverged"));
 }
 
+// A lost worker's gradient is left out, which makes the update of a clock.
+TEST_CASE("an update function that throws when a worker is lost fails the other ranks' calls") {
+  bool const by_push = GENERATE(true, false);
+  ServerFixture fixture(4, options(1, 0), 3, [by_push](std::span<float>, const ParameterUpdate&) {
+    if (by_push) throw Error(ErrorCode::system, "the update diverged");
+    throw 5;
+  });
+  auto const* const text = by_push ? "the update diverged" : "an exception that is no std::exception";
+  auto const left = fixture.connect(1), reader = fixture.connect(0);
+  auto lost = fixture.connect(2);
+  left->push_part({0, 0}, 0, Values(4));
+  left->end_push({0, 0}, {}, {});
+  left->flush();
+  std::optional<Error> waiting, reading;
+  std::thread waits([&] { waiting = error_of([&] { left->wait_for(0); }); });
+  std::thread reads([&] {
+    Values values(4);
+    reading = error_of([&] { reader->read(0, values, 1, false); });
+  });
+  if (by_push) {
+    lost->push_part({0, 1}, 0, Values(4));
+    lost->end_push({0, 1}, {}, {});
+  }
+  lost.reset();
+  waits.join();
+  reads.join();
+  REQUIRE((waiting && reading));
+  CHECK(has(waiting->what(), text));
+  CHECK(has(reading->what(), text));
+  CHECK(has(error_of([&] { fixture.servers[0]->check(); })->what(), text));
+}
+
 TEST_CASE("a push has a limited number of arguments and sums") {
   ServerFixture fixture(4, options(1, std::nullopt), 2);
   auto const client = fixture.connect(1);
