@@ -25,22 +25,29 @@ def counts_array(counts: Sequence[int]) -> ctypes.Array:
 in_use: weakref.WeakSet = weakref.WeakSet()
 
 
+def open_handle(owner: Any) -> ctypes.c_void_p:
+    """The handle of a work or reducer, which close() frees."""
+    if not owner.close.alive:
+        raise usage(f"the {type(owner).__name__.lower()} is closed: close() or Job.leave() was called before")
+    return owner.handle
+
+
 class Work:
     """An operation that runs beside the program. Its buffers must not be used until it is complete."""
 
     def __init__(self, handle: ctypes.c_void_p, buffers: tuple):
-        self._handle, self._buffers = handle, buffers
+        self.handle, self._buffers = handle, buffers
         self.close = weakref.finalize(self, library.muster_work_free, handle)
         in_use.add(self)
 
     def wait(self) -> None:
         """Returns when it is complete. Raises the error with which it failed."""
-        check(library.muster_work_wait(self._handle))
+        check(library.muster_work_wait(open_handle(self)))
 
     def test(self) -> bool:
         """Whether it is complete; does not wait."""
         complete = ctypes.c_int()
-        check(library.muster_work_test(self._handle, ctypes.byref(complete)))
+        check(library.muster_work_test(open_handle(self), ctypes.byref(complete)))
         return complete.value != 0
 
 

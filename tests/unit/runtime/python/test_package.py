@@ -90,9 +90,29 @@ class Alone(unittest.TestCase):
             world.broadcast(values, 5)
         self.refuse_failures(job)
         self.use_store(job.store)
+        closed = self.refuse_closed(world)
+        work, reducer = world.all_reduce_async(values), muster.Reducer(world, [values])
         job.leave()
+        self.refuse_calls(closed + [(work, "wait"), (reducer, "finish")])
         with self.assertRaisesRegex(muster.Error, "store: the job was left already"):
             job.store.put("key", "")
+
+    def refuse_closed(self, world):
+        """Closes a work and a reducer. Their calls, which must raise Error then."""
+        values = array.array("f", [3, 4])
+        work, reducer = world.all_reduce_async(values), muster.Reducer(world, [values])
+        work.wait()
+        work.close()
+        reducer.close()
+        calls = [(work, "wait"), (work, "test"), (reducer, "ready", 0), (reducer, "finish"), (reducer, "buckets"), (reducer, "own_chunks")]
+        self.refuse_calls(calls)
+        return calls
+
+    def refuse_calls(self, calls):
+        for owner, name, *arguments in calls:
+            with self.assertRaisesRegex(muster.Error, f"the {type(owner).__name__.lower()} is closed: close.. or Job.leave.. was called before") as caught:
+                getattr(owner, name)(*arguments)
+            self.assertEqual(caught.exception.code, "usage")
 
     def use_store(self, store):
         store.put("key", "text")
