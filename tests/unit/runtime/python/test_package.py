@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package in a job of one rank: what memory it finds, and what it refuses."""
 import array
+import ctypes
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import threading
 import unittest
 
 import muster
-from muster.buffers import elements
+from muster.buffers import DLTensor, elements
 
 
 class CudaArray:
@@ -16,6 +17,34 @@ class CudaArray:
 
     def __init__(self, **changes):
         self.__cuda_array_interface__ = {"shape": (2, 3), "typestr": "<f4", "data": (4096, False), "version": 3, **changes}
+
+
+capsule_new = ctypes.pythonapi.PyCapsule_New
+capsule_new.restype = ctypes.py_object
+capsule_new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+class GpuTensor:
+    """Like PyTorch's in bfloat16 on a GPU. With `dlpack` off, DLPack cannot give its memory."""
+
+    def __init__(self, requires_grad=False, dlpack=True, interface=None):
+        self.requires_grad, self.dlpack, self.interface = requires_grad, dlpack, interface
+        self.shape = (ctypes.c_int64 * 2)(2, 3)
+        self.tensor = DLTensor(data=4096, device_type=2, ndim=2, code=4, bits=16, lanes=1, shape=self.shape)
+
+    def detach(self):
+        return GpuTensor(False, self.dlpack, self.interface)
+
+    def __dlpack__(self):
+        if self.requires_grad or not self.dlpack:
+            raise BufferError("it cannot be exported")
+        return capsule_new(ctypes.addressof(self.tensor), b"dltensor", None)
+
+    @property
+    def __cuda_array_interface__(self):
+        if self.requires_grad or self.interface is None:
+            raise RuntimeError("it has no such interface")
+        return self.interface
 
 
 class Buffers(unittest.TestCase):
@@ -45,6 +74,15 @@ class Buffers(unittest.TestCase):
         self.refused(CudaArray(strides=(4, 8)), "not contiguous")
         self.refused(CudaArray(data=(4096, True)), "read-only")
         self.refused(CudaArray(typestr="<c8"), "arrays of unknown64 cannot be communicated")
+
+    def test_tensors_on_a_gpu(self):
+        for requires_grad in (False, True):
+            found = elements(GpuTensor(requires_grad), written=True)
+            self.assertEqual((found.address, found.count, found.type, found.on_gpu, found.bytes), (4096, 6, "bfloat16", True, 12))
+        by_interface = GpuTensor(True, dlpack=False, interface={"shape": (2, 3), "typestr": "<f4", "data": (8192, False)})
+        found = elements(by_interface, written=True)
+        self.assertEqual((found.address, found.count, found.type, found.on_gpu), (8192, 6, "float32", True))
+        self.refused(GpuTensor(dlpack=False), "a GpuTensor is no array: it gives its memory neither by the buffer protocol nor by __dlpack__ nor by ")
 
     def test_numpy(self):
         try:
