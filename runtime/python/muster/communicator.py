@@ -83,9 +83,9 @@ class Communicator:
         """The buffer's elements, if they are in this communicator's memory."""
         found = elements(buffer, written)
         on_gpu = self.backend == "nccl"
-        if found.on_gpu != on_gpu and self.size > 1:
+        if found.on_gpu != on_gpu:
             raise usage(f"the array is in {'a GPU' if found.on_gpu else 'the host'}'s memory, and this communicator works on "
-                        f"{'a GPU' if on_gpu else 'the host'}'s")
+                        f"{'a GPU' if on_gpu else 'the host'}'s: use Job.{'host_world()' if on_gpu else 'world() of a job on GPUs'}")
         return found
 
     def _pair(self, source: Any, result: Any, name: str, sources: int = 1, results: int = 1) -> tuple[Elements, Elements]:

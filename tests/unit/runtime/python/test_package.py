@@ -126,6 +126,8 @@ class Alone(unittest.TestCase):
             world.all_gather(values, array.array("f", [0, 0, 0]))
         with self.assertRaisesRegex(muster.Error, "broadcast: rank 5 is not in"):
             world.broadcast(values, 5)
+        with self.assertRaisesRegex(muster.Error, "the array is in a GPU's memory, and this communicator works on the host's: use Job.world.. of a job on GPUs"):
+            world.all_reduce(array.array("f", [0] * 6), out=CudaArray())
         self.refuse_failures(job)
         self.use_store(job.store)
         closed = self.refuse_closed(world)
