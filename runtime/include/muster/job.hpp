@@ -212,8 +212,9 @@ class MUSTER_EXPORT Job {
   /// @throws Error: usage, deadline (the rank does not answer; the job goes on), or the failure of the job.
   RankMetrics metrics_of(int rank, std::chrono::milliseconds wait = std::chrono::seconds(2)) const;
 
-  /// Waits for the other ranks (at most the join deadline), then closes communicators and connections. The
-  /// job is over for this process; a second call does nothing.
+  /// Waits for the other ranks, at most JoinOptions::deadline, then closes communicators (the same limit) and
+  /// connections. A timeline or summary of the job takes at most half of the limit in addition. The job is
+  /// over for this process; a second call does nothing.
   /// @throws Error: deadline (it names the ranks that did not leave), lost_rank.
   void leave();
 

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job from join() to leave(), as one of its ranks has it; the ranks are threads of one process.
+#include <array>
+#include <optional>
+#include <thread>
+
+#include "catch.hpp"
+#include "has.hpp"
+#include "job/job_state.hpp"
+#include "runtime/communicator/contexts.hpp"
+#include "runtime/control_plane/thrown_errors.hpp"
+
+using namespace muster;
+using namespace muster::control;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Keeps the deadline of its end.
+class EndingGpu : public detail::Gpu {
+ public:
+  const std::string& pci_address() const noexcept override { return none_; }
+  const std::string& uuid() const noexcept override { return none_; }
+  const std::string& nccl_version() const noexcept override { return none_; }
+  std::shared_ptr<detail::CommunicatorBackend> world(detail::CommunicatorGroup, const Deadline&) override {
+    return nullptr;
+  }
+  void finalize(const Deadline& deadline) override { end_ = deadline; }
+  void abort_all() noexcept override {}
+  void abort() noexcept override {}
+  const std::optional<Deadline>& end() const { return end_; }
+
+ private:
+  std::string none_;
+  std::optional<Deadline> end_;
+};
+
+std::unique_ptr<detail::JobState> make_state(const ControlPlaneFixture& fixture, int rank,
+                                             std::chrono::milliseconds deadline) {
+  auto state = std::make_unique<detail::JobState>();
+  state->options.deadline = deadline;
+  *state->context = *make_connected_context(fixture, rank, deadline);
+  state->bootstrap = bootstrap::make_singleton_bootstrap();
+  state->left = false;
+  return state;
+}
+
+}  // namespace
+
+TEST_CASE("leave() has its whole limit for the communicators, also if the last rank came late") {
+  constexpr auto limit = 60s;
+  ControlPlaneFixture fixture(2);
+  Deadline::Clock::time_point late;
+  auto const gpu = std::make_shared<EndingGpu>();
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane&) {
+    auto const state = make_state(fixture, rank, limit);
+    if (rank == 0) {
+      state->communicators.gpu = gpu;
+    } else {
+      std::this_thread::sleep_for(100ms);
+      late = Deadline::Clock::now();
+    }
+    state->leave();
+  });
+  check_no_errors(thrown);
+  REQUIRE(gpu->end());
+  CHECK(gpu->end()->when() >= late + limit);
+}
+
+TEST_CASE("the last wait of leave() is shorter by the time that its first one took") {
+  ControlPlaneFixture fixture(2);
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+    if (rank == 1) {
+      std::this_thread::sleep_for(100ms);
+      return plane.barrier("leave", 60s);  // and then nothing
+    }
+    auto const state = make_state(fixture, rank, 2s);
+    bootstrap::JoinRecord request;
+    request.gathers_telemetry = true;
+    state->telemetry = std::make_unique<observe::Telemetry>(request, state->context->roster, rank,
+                                                            state->context->plane, nullptr);
+    state->leave();
+  });
+  REQUIRE(thrown[0]);
+  CHECK(thrown[0]->code() == ErrorCode::deadline);
+  INFO(thrown[0]->what());
+  CHECK(has(thrown[0]->what(), "leave: 1 of 2 ranks missing after "));
+  CHECK_FALSE(has(thrown[0]->what(), "after 2 s"));
+  CHECK_FALSE(has(thrown[0]->what(), "after 3 s"));  // with the time for the gathering
+}
