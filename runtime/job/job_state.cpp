@@ -154,6 +154,7 @@ void JobState::leave() {
   telemetry.reset();
   communicators.finalize(Deadline(options.deadline));
   if (context->plane) context->plane->leave();
+  if (own_plane) own_plane->leave();
   bootstrap->finalize();
   log::debug("leave: done");
 }

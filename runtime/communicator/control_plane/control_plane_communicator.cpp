@@ -39,7 +39,14 @@ std::string prefix_of(const control::Blob& blob) {
 
 }  // namespace
 
+void ControlPlaneCommunicator::require_open() const {
+  if (!group_.job().plane->has_left()) return;
+  group_.check();
+  throw Error(ErrorCode::usage, "the communicator was used after the job was left");
+}
+
 void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
+  require_open();
   begin(given);
   auto const wait_scope = group_.wait_scope();
   if (given.is_message()) return transfer_message(given);
@@ -317,6 +324,7 @@ void ControlPlaneCommunicator::all_to_all_v(const CollectiveCall& call) {
 }
 
 std::shared_ptr<CommunicatorBackend> ControlPlaneCommunicator::split(int color, int key) {
+  require_open();
   wait_for_started();
   return std::make_shared<ControlPlaneCommunicator>(group_.split(color, key));
 }

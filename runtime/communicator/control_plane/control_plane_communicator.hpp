@@ -31,6 +31,9 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   void run_group(GroupedCalls::Calls calls) override;
   void prefer_sleeping_waits(bool enabled) noexcept override;
 
+ protected:
+  void require_open() const override;
+
  private:
   // The first collective finds out; null where the ranks do not share memory.
   ShmCollectives* shm();

@@ -9,6 +9,7 @@
 #include "job/job_state.hpp"
 #include "runtime/communicator/contexts.hpp"
 #include "runtime/control_plane/thrown_errors.hpp"
+#include "runtime/scenarios/errors.hpp"
 
 using namespace muster;
 using namespace muster::control;
@@ -87,4 +88,16 @@ TEST_CASE("the last wait of leave() is shorter by the time that its first one to
   CHECK(has(thrown[0]->what(), "leave: 1 of 2 ranks missing after "));
   CHECK_FALSE(has(thrown[0]->what(), "after 2 s"));
   CHECK_FALSE(has(thrown[0]->what(), "after 3 s"));  // with the time for the gathering
+}
+
+TEST_CASE("after leave() the store of a job of one rank refuses every call") {
+  detail::JobState state;
+  state.context->roster = ControlPlaneFixture::make_roster(1);
+  state.bootstrap = bootstrap::make_singleton_bootstrap();
+  state.left = false;
+  auto const store = state.store_plane();
+  store->put("key", {});
+  state.leave();
+  CHECK(catch_error_code([&] { store->put("key", {}); }) == ErrorCode::usage);
+  CHECK(catch_error_code([&] { store->get("key", 60s); }) == ErrorCode::usage);
 }

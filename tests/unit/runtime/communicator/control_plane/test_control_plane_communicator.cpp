@@ -6,6 +6,7 @@
 #include "catch.hpp"
 #include "communicator/control_plane/control_plane_communicator.hpp"
 #include "has.hpp"
+#include "muster/state.hpp"
 #include "runtime/communicator/contexts.hpp"
 #include "runtime/control_plane/thrown_errors.hpp"
 #include "runtime/scenarios/errors.hpp"
@@ -172,6 +173,26 @@ TEST_CASE("when a rank leaves too early, the error names the operation in which 
   CHECK(has(thrown[0]->what(), "rank 0 (host h0, GPU 0000:00:00.0) left the job while "));
   CHECK(has(thrown[0]->what(),
             splits ? " for it in split 1 of communicator 'host'" : " for it in operation 1 on "));
+}
+
+TEST_CASE("after leave() a communicator without MPI and the job's store refuse every call at once") {
+  auto const hosts = GENERATE(Hosts::several, Hosts::one);
+  ControlPlaneFixture fixture(2);
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+    auto world = make_communicator(fixture, rank, hosts);
+    std::vector<float> values(10);
+    world.all_reduce(std::span(values));
+    plane.final_barrier("leave", 60s);
+    plane.leave();
+    auto const refused = [](const auto& call) { return catch_error(call).code() == ErrorCode::usage; };
+    require(refused([&] { world.all_reduce(std::span(values)); }), "all_reduce");
+    require(refused([&] { world.split(0); }), "split");
+    require(refused([&] { broadcast_state(world, State().add(rank)); }), "host_all_gather");
+    require(refused([&] { plane.barrier("again", 60s); }), "barrier");
+    require(refused([&] { plane.put("key", {}); }), "put");
+    require(refused([&] { plane.get("key", 60s); }), "get");
+  });
+  check_no_errors(thrown);
 }
 
 TEST_CASE("when ranks call different collectives without MPI, the error names them at once") {
