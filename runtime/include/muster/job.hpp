@@ -153,7 +153,8 @@ class MUSTER_EXPORT Job {
   /// host, GPU). `name` is the same on all ranks. On the host side, over the control plane.
   void barrier(const std::string& name, std::chrono::milliseconds deadline = std::chrono::seconds(60));
 
-  /// The job's key-value store. Thread-safe. shrink() makes a new store, which is empty.
+  /// The job's key-value store. Thread-safe while neither shrink(), grow() nor leave() runs. shrink() and
+  /// grow() make a new store, which is empty.
   Store store();
 
   /// `save` is called once after a rank was lost: by this rank's next call of Muster, or by the call in which
@@ -174,7 +175,8 @@ class MUSTER_EXPORT Job {
   /// @throws Error: usage (without tolerate_rank_loss, for rank 0 and for ranks that do not exist), deadline.
   void survive_loss_of(std::span<const int> ranks,
                        std::chrono::milliseconds deadline = std::chrono::seconds(60));
-  /// The ranks that were lost since, in increasing order. Thread-safe.
+  /// The ranks that were lost since, in increasing order. Thread-safe while neither shrink(), grow() nor
+  /// leave() runs.
   std::vector<int> lost_ranks() const;
 
   /// After Error(ErrorCode::lost_rank): continues the job with the remaining ranks, in their old order, with
@@ -206,9 +208,10 @@ class MUSTER_EXPORT Job {
   void on_rank_0(const std::string& name, const std::function<void()>& section,
                  std::chrono::milliseconds deadline = std::chrono::minutes(10));
 
-  /// Counters of this rank's communicators. Thread-safe.
+  /// Counters of this rank's communicators. Thread-safe while neither shrink() nor grow() runs.
   RankMetrics metrics() const;
-  /// Counters of another rank. Its control plane thread answers, whatever its program does. Thread-safe.
+  /// Counters of another rank. Its control plane thread answers, whatever its program does. Thread-safe while
+  /// neither shrink(), grow() nor leave() runs.
   /// @throws Error: usage, deadline (the rank does not answer; the job goes on), or the failure of the job.
   RankMetrics metrics_of(int rank, std::chrono::milliseconds wait = std::chrono::seconds(2)) const;
 

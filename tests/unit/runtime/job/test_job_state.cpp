@@ -3,9 +3,12 @@
 #include <array>
 #include <optional>
 #include <thread>
+#include <type_traits>
+#include <utility>
 
 #include "catch.hpp"
 #include "has.hpp"
+#include "job/job_internals.hpp"
 #include "job/job_state.hpp"
 #include "runtime/communicator/contexts.hpp"
 #include "runtime/control_plane/thrown_errors.hpp"
@@ -16,6 +19,10 @@ using namespace muster::control;
 using namespace std::chrono_literals;
 
 namespace {
+
+// A ParameterClient checks the job that it was made in, also after shrink() and grow().
+static_assert(std::is_same_v<decltype(detail::JobInternals::plane(std::declval<Job&>())),
+                             std::shared_ptr<ControlPlane>>);
 
 // Keeps the deadline of its end.
 class EndingGpu : public detail::Gpu {
