@@ -66,9 +66,9 @@ void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
     case OperationKind::all_gather_v:
       return all_gather_v(call);
     case OperationKind::reduce_scatter:
-      return reduce_scatter(call);
+      return reduce_scatter(call, std::vector<std::size_t>(ranks(), call.count));
     case OperationKind::reduce_scatter_v:
-      return reduce_scatter_v(call);
+      return reduce_scatter(call, call.counts);
     case OperationKind::all_to_all:
       return all_to_all(call);
     case OperationKind::all_to_all_v:
@@ -192,25 +192,6 @@ void ControlPlaneCommunicator::reduce_in_pieces(const CollectiveCall& call, void
   }
 }
 
-// Calls `on_part` with each rank's part for this rank, piece by piece.
-void ControlPlaneCommunicator::exchange_pieces(
-    const CollectiveCall& call,
-    const std::function<void(std::size_t, std::size_t, int, const void*)>& on_part) {
-  auto const piece = piece_elements(ranks() * ranks(), call.type);
-  for (std::size_t at = 0; at < call.count; at += piece) {
-    auto const length = std::min(piece, call.count - at);
-    auto const bytes = length * size_of(call.type);
-    std::vector<std::byte> parts;
-    for (std::size_t r = 0; r < ranks(); ++r) {
-      auto const* const part = at_element(call.in, r * call.count + at, call.type);
-      parts.insert(parts.end(), part, part + bytes);
-    }
-    auto const blobs = gather(parts.data(), parts.size());
-    for (std::size_t r = 0; r < ranks(); ++r)
-      on_part(at, length, static_cast<int>(r), blobs[r].data() + static_cast<std::size_t>(rank()) * bytes);
-  }
-}
-
 // Sender and receiver both call it: the send completes when the message is received. Each piece begins with
 // the sender's call, so that a recv of another type or length writes nothing.
 void ControlPlaneCommunicator::transfer_message(const CollectiveCall& call) {
@@ -270,33 +251,30 @@ void ControlPlaneCommunicator::all_gather_v(const CollectiveCall& call) {
   }
 }
 
-void ControlPlaneCommunicator::reduce_scatter(const CollectiveCall& call) {
-  std::vector<std::byte> sum(call.count * size_of(call.type));  // `out` may be a part of `in`
-  std::vector<const void*> operands;
-  exchange_pieces(call, [&](std::size_t at, std::size_t length, int from, const void* part) {
-    operands.push_back(part);
-    if (from < size() - 1) return;
-    reduce_elements(at_element(sum.data(), at, call.type), operands, length, call.type, call.reduction,
-                    size());
-    operands.clear();
-  });
-  std::memcpy(call.out, sum.data(), sum.size());
-}
-
-void ControlPlaneCommunicator::reduce_scatter_v(const CollectiveCall& call) {
+void ControlPlaneCommunicator::reduce_scatter(const CollectiveCall& call,
+                                              std::span<const std::size_t> counts) {
   auto share = call;
   for (std::size_t r = 0; r < ranks(); ++r) {
-    share.count = call.counts[r];
+    share.count = counts[r];
     reduce_in_pieces(share, static_cast<int>(r) == rank() ? call.out : nullptr);
     share.in = at_element(share.in, share.count, call.type);
   }
 }
 
 void ControlPlaneCommunicator::all_to_all(const CollectiveCall& call) {
-  exchange_pieces(call, [&](std::size_t at, std::size_t length, int from, const void* part) {
-    std::memcpy(at_element(call.out, static_cast<std::size_t>(from) * call.count + at, call.type), part,
-                length * size_of(call.type));
-  });
+  auto const piece = piece_elements(ranks() * ranks(), call.type);
+  for (std::size_t at = 0; at < call.count; at += piece) {
+    auto const bytes = std::min(piece, call.count - at) * size_of(call.type);
+    std::vector<std::byte> parts;
+    for (std::size_t r = 0; r < ranks(); ++r) {
+      auto const* const part = at_element(call.in, r * call.count + at, call.type);
+      parts.insert(parts.end(), part, part + bytes);
+    }
+    auto const blobs = gather(parts.data(), parts.size());
+    for (std::size_t r = 0; r < ranks(); ++r)
+      std::memcpy(at_element(call.out, r * call.count + at, call.type),
+                  blobs[r].data() + static_cast<std::size_t>(rank()) * bytes, bytes);
+  }
 }
 
 // Each rank in turn sends every rank all of its slices.

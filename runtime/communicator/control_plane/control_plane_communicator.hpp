@@ -3,9 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,8 +40,7 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   void broadcast(const CollectiveCall& call);
   void all_gather(const CollectiveCall& call);
   void all_gather_v(const CollectiveCall& call);
-  void reduce_scatter(const CollectiveCall& call);
-  void reduce_scatter_v(const CollectiveCall& call);
+  void reduce_scatter(const CollectiveCall& call, std::span<const std::size_t> counts);
   void all_to_all(const CollectiveCall& call);
   void all_to_all_v(const CollectiveCall& call);
   // Every rank's bytes, by rank; none from a lost one. A rank in another operation, or with another length,
@@ -57,9 +56,6 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   void broadcast_bytes(std::byte* bytes, std::size_t length, int root);
   void broadcast_piece(void* bytes, std::size_t length, int root);
   void reduce_in_pieces(const CollectiveCall& call, void* out);
-  void exchange_pieces(
-      const CollectiveCall& call,
-      const std::function<void(std::size_t at, std::size_t length, int from, const void* part)>& on_part);
   void transfer_message(const CollectiveCall& call);
   int sender(const CollectiveCall& message) const;
   int receiver(const CollectiveCall& message) const;

@@ -113,6 +113,11 @@ TEST_CASE("collectives without MPI give the right results, over the control plan
     world.reduce_scatter(std::span<const float>(std::vector<float>{0, 1, 2, 3, 4, 5}), std::span(slice));
     require(slice == std::vector<float>{6.0f * static_cast<float>(rank), 6.0f * static_cast<float>(rank) + 3},
             "reduce_scatter");
+    std::vector<int> sums(300'000, rank + 1);  // in place, and more than one piece
+    std::span const own_share(&sums[100'000 * static_cast<std::size_t>(rank)], 100'000);
+    world.reduce_scatter(sums, own_share);
+    require(std::equal(own_share.begin(), own_share.end(), std::vector<int>(100'000, 6).begin()),
+            "reduce_scatter in place");
     std::vector<int> reduced(400'000, rank + 1);  // more than one piece
     world.reduce(std::span(reduced), 1);
     require(reduced == std::vector<int>(400'000, rank == 1 ? 6 : rank + 1), "reduce");
@@ -173,6 +178,24 @@ TEST_CASE("when a rank leaves too early, the error names the operation in which 
   CHECK(has(thrown[0]->what(), "rank 0 (host h0, GPU 0000:00:00.0) left the job while "));
   CHECK(has(thrown[0]->what(),
             splits ? " for it in split 1 of communicator 'host'" : " for it in operation 1 on "));
+}
+
+TEST_CASE("reductions go on without a rank whose loss the job survives") {
+  ControlPlaneFixture fixture(3);
+  check_no_errors(fixture.run_on_all([](int, ControlPlane& plane) { plane.survive_loss_of({2}, 20s); }));
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+    if (rank == 2) return plane.abort_connections();
+    auto world = make_communicator(fixture, rank);
+    std::vector<float> const in{1, 2, 3};
+    std::vector<float> all = in, slice(1), share(rank == 0 ? 2 : 1);
+    world.all_reduce(std::span(all));
+    require(all == std::vector<float>{2, 4, 6}, "all_reduce");
+    world.reduce_scatter(in, slice);
+    require(slice == std::vector<float>{rank == 0 ? 2.0f : 4.0f}, "reduce_scatter");
+    world.reduce_scatter_v(in, share, std::vector<std::size_t>{2, 1, 0});
+    require(share == (rank == 0 ? std::vector<float>{2, 4} : std::vector<float>{6}), "reduce_scatter_v");
+  });
+  check_no_errors(thrown);
 }
 
 TEST_CASE("after leave() a communicator without MPI and the job's store refuse every call at once") {
