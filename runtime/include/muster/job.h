@@ -24,9 +24,10 @@ typedef struct muster_join_options {
   int32_t tolerate_rank_loss;   /* 1: muster_shrink() can continue the job; equal on all ranks */
   int64_t stall_warning_ms;     /* rank 0 warns of a longer wait in an operation; 0: never */
   int64_t abort_grace_ms;       /* a process that ignores a failure for so long is ended; 0: never */
+  int64_t cpu_ranks;            /* the first so many ranks use no GPU; equal on all ranks */
 } muster_join_options;
 #define MUSTER_JOIN_OPTIONS_DEFAULT \
-  { sizeof(muster_join_options), 60000, 600000, 10000, MUSTER_DEVICE_AUTOMATIC, 0, 30000, 1200 }
+  { sizeof(muster_join_options), 60000, 600000, 10000, MUSTER_DEVICE_AUTOMATIC, 0, 30000, 1200, 0 }
 
 typedef struct muster_job muster_job;
 
@@ -37,7 +38,7 @@ MUSTER_API int muster_join_abi(int abi_version, const muster_join_options* optio
 static inline int muster_join(const muster_join_options* options, muster_job** job) {
   return muster_join_abi(MUSTER_ABI_VERSION, options, job);
 }
-/* Waits for the other ranks (at most the join deadline) and leaves the job. The handle stays valid until
+/* Leaves the job as muster::Job::leave(), which has the limits of its waits. The handle stays valid until
  * muster_job_free. */
 MUSTER_API int muster_leave(muster_job* job);
 /* Disconnects at once because this rank cannot continue for a reason of its own, which the program prints.

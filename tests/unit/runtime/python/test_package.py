@@ -179,6 +179,8 @@ class Alone(unittest.TestCase):
             job.shrink()
         with self.assertRaisesRegex(muster.Error, "there is no device 'tpu'"):
             muster.join(device="tpu")
+        with self.assertRaisesRegex(muster.Error, "join: cpu_ranks is -1, not 0 or more"):
+            muster.join(cpu_ranks=-1)
 
     def test_sampler(self):
         sampler = muster.Sampler(10, 1, 3, muster.Position(seed=3))
