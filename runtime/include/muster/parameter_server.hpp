@@ -107,6 +107,7 @@ class MUSTER_EXPORT ParameterClient {
  public:
   /// Connects to all servers, within options.deadline. `size`: elements of the parameters.
   ParameterClient(Job& job, std::size_t size, const ParameterServerOptions& options = {});
+  /// Waits until the last push has been applied, unless a call has failed because a server did not answer.
   ~ParameterClient();
   ParameterClient(ParameterClient&&) noexcept;
   ParameterClient& operator=(ParameterClient&&) = delete;

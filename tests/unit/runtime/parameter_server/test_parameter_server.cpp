@@ -253,6 +253,26 @@ TEST_CASE("a wait that is too long names the worker or the server that is missin
   hold = false;
 }
 
+TEST_CASE("a client that has waited in vain for a server does not wait again when it is closed") {
+  auto of = options(1, 0);
+  of.deadline = 2s;
+  std::atomic<bool> hold{true};
+  ServerFixture fixture(4, of, 2, [&](std::span<float>, const ParameterUpdate&) {
+    while (hold) std::this_thread::sleep_for(1ms);
+  });
+  auto client = fixture.connect(1);
+  client->push_part({0, 0}, 0, Values(4, 1));
+  client->end_push({0, 0}, {}, {});
+  auto const begin = Deadline::Clock::now();
+  auto const silent = error_of([&] { client->flush(); });
+  REQUIRE(silent);
+  CHECK(silent->code() == ErrorCode::deadline);
+  auto const middle = Deadline::Clock::now();
+  client.reset();
+  CHECK(2 * (Deadline::Clock::now() - middle) < middle - begin);
+  hold = false;
+}
+
 TEST_CASE("a client reports a lost server, and first the job's own failure") {
   ServerFixture fixture(4, options(1, 0), 2);
   std::atomic<bool> failed{false};
