@@ -351,6 +351,7 @@ int main(int argc, char** argv) {
   /* A program built before later members were added. */
   options.size = offsetof(muster_join_options, stall_warning_ms);
   options.stall_warning_ms = options.abort_grace_ms = options.cpu_ranks = INT64_MIN;
+  if (argc == 1) options.heartbeat_timeout_ms = INT64_MAX;
   status = muster_join(&options, &job);
   if (status != MUSTER_OK) {
     if (!muster_last_error_reported_elsewhere()) fprintf(stderr, "c_program: %s\n", muster_last_error());
