@@ -125,6 +125,8 @@ void JobState::register_loss_handler() {
           call(loss);
         } catch (const std::exception& error) {
           log::warn(fmt::format("on_rank_lost: {}", error.what()));
+        } catch (...) {
+          log::warn("on_rank_lost: the function threw an exception that is no std::exception");
         }
       },
       save_deadline);

@@ -97,6 +97,23 @@ TEST_CASE("the last wait of leave() is shorter by the time that its first one to
   CHECK_FALSE(has(thrown[0]->what(), "after 3 s"));  // with the time for the gathering
 }
 
+TEST_CASE("whatever on_rank_lost()'s function throws is dropped, and the call throws the loss") {
+  bool const is_error = GENERATE(true, false);
+  ControlPlaneFixture fixture(2);
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+    if (rank == 1) return plane.abort_connections();
+    auto const state = make_state(fixture, rank, 20s);
+    state->save = [is_error](const RankLoss&) {
+      if (is_error) throw Error(ErrorCode::system, "the disk is full");
+      throw 5;
+    };
+    state->register_loss_handler();
+    plane.barrier("epoch", 20s);
+  });
+  REQUIRE(thrown[0]);
+  CHECK(thrown[0]->code() == ErrorCode::lost_rank);
+}
+
 TEST_CASE("after leave() the store of a job of one rank refuses every call") {
   detail::JobState state;
   state.context->roster = ControlPlaneFixture::make_roster(1);
