@@ -355,7 +355,13 @@ void ControlPlane::enter_phase(const char* phase) {
 
 void ControlPlane::on_loss(Mailbox::OnLoss callback, milliseconds wait) {
   watchdog_.set_on_loss_time(wait);
-  mailbox_.on_loss(std::move(callback));
+  // Without abort_grace the watchdog does not run yet.
+  bool const starts_watchdog = options_.abort_grace.count() == 0 && wait.count() > 0;
+  mailbox_.on_loss([this, callback = std::move(callback), wait, starts_watchdog](const Failure& failure) {
+    if (starts_watchdog)
+      asio::post(thread_.io(), [this, failure, wait] { watchdog_.end_after(failure, wait); });
+    callback(failure);
+  });
 }
 
 void ControlPlane::watch_launcher(ProcessHandle launcher, const std::string& name) {

@@ -130,7 +130,7 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
 
   /// The first call here that would throw ErrorCode::lost_rank calls `callback` before it throws, on its own
   /// thread. The process ends when `callback` has not returned within `wait` (or abort_grace, if longer) of
-  /// the loss.
+  /// the loss; with abort_grace 0 within `wait` of its begin, unless that is 0, too.
   void on_loss(Mailbox::OnLoss callback, std::chrono::milliseconds wait);
   /// True while an on_loss() callback is set and was not called.
   bool has_on_loss() const { return mailbox_.has_on_loss(); }
