@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from typing import Any, Sequence
 
@@ -23,12 +24,29 @@ def counts_array(counts: Sequence[int]) -> ctypes.Array:
 
 # What must be freed before the job is left.
 in_use: weakref.WeakSet = weakref.WeakSet()
+# By owner.
+finalizers: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def finalizer(owner: Any, free: Any, handle: ctypes.c_void_p) -> weakref.finalize:
+    """Frees the handle when it is called, or with its owner."""
+    finalizers[owner] = weakref.finalize(owner, free, handle)
+    return finalizers[owner]
+
+
+def detach_finalizers() -> None:
+    """A forked child is no rank: to free communicators there would wait for threads that it does not have."""
+    for one in list(finalizers.values()):
+        one.detach()
+
+
+os.register_at_fork(after_in_child=detach_finalizers)
 
 
 def open_handle(owner: Any) -> ctypes.c_void_p:
     """The handle of a work or reducer, which close() frees."""
     if not owner.close.alive:
-        raise usage(f"the {type(owner).__name__.lower()} is closed: close() or Job.leave() was called before")
+        raise usage(f"the {type(owner).__name__.lower()} is closed: close() or Job.leave() was called before, or another process made it")
     return owner.handle
 
 
@@ -37,7 +55,7 @@ class Work:
 
     def __init__(self, handle: ctypes.c_void_p, buffers: tuple):
         self.handle, self._buffers = handle, buffers
-        self.close = weakref.finalize(self, library.muster_work_free, handle)
+        self.close = finalizer(self, library.muster_work_free, handle)
         in_use.add(self)
 
     def wait(self) -> None:
@@ -62,7 +80,7 @@ class Communicator:
 
     def __init__(self, handle: ctypes.c_void_p):
         self.handle = handle
-        self._free = weakref.finalize(self, library.muster_communicator_free, handle)
+        self._free = finalizer(self, library.muster_communicator_free, handle)
 
     @property
     def rank(self) -> int:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import weakref
 from typing import Any, Sequence
 
 from . import library as c
-from .communicator import Communicator, counts_array, in_use, open_handle, reduction_number
+from .communicator import Communicator, counts_array, finalizer, in_use, open_handle, reduction_number
 from .errors import check, usage
 from .library import library
 
@@ -36,7 +35,7 @@ class Reducer:
         check(library.muster_reducer_new(communicator.handle, len(self._gradients), counts_array([gradient.count for gradient in self._gradients]),
                                          places, ctypes.byref(options), ctypes.byref(made)))
         self.handle, self._communicator = made, communicator
-        self.close = weakref.finalize(self, library.muster_reducer_free, made)  #: waits for running reductions; Job.leave() calls it
+        self.close = finalizer(self, library.muster_reducer_free, made)  #: waits for running reductions; Job.leave() calls it
         in_use.add(self)
 
     def ready(self, parameter: int, stream: int | None = None) -> None:

@@ -192,6 +192,31 @@ class Alone(unittest.TestCase):
             muster.Sampler(0, 0, 1)
 
 
+class Forked(unittest.TestCase):
+    def test_a_child_frees_nothing_of_its_parent(self):
+        program = """
+import array, os, sys, muster, muster.library
+parent, library, values = os.getpid(), muster.library.library, array.array("f", [1])
+for name in ("communicator", "work", "reducer"):
+    def free(handle, name=name):
+        print(name, "of the parent" if os.getpid() == parent else "of the child", flush=True)
+    setattr(library, f"muster_{name}_free", free)
+job = muster.join(device="cpu")
+world = job.world()
+work, reducer = world.all_reduce_async(values), muster.Reducer(world, [values])
+if os.fork() == 0:
+    try:
+        work.wait()
+    except muster.Error as error:
+        print(error, flush=True)
+    sys.exit()
+os.wait()"""
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+        lines = ended.stdout.splitlines()
+        self.assertEqual(lines[0], "the work is closed: close() or Job.leave() was called before, or another process made it")
+        self.assertEqual(sorted(lines[1:]), [f"{name} of the parent" for name in ("communicator", "reducer", "work")], ended.stderr)
+
+
 class Documentation(unittest.TestCase):
     def test_docstrings(self):
         for one in (muster.Batch, muster.Communicator, muster.Error, muster.Job, muster.Reducer, muster.Sampler, muster.Store, muster.Work):
