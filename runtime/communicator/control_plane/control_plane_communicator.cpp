@@ -73,9 +73,17 @@ void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
       return all_to_all(call);
     case OperationKind::all_to_all_v:
       return all_to_all_v(call);
-    default:
+    case OperationKind::barrier:
       gather_present(nullptr, 0);
+      return;
+    case OperationKind::send:
+    case OperationKind::recv:
+    case OperationKind::grouped:
+    case OperationKind::split:
+    case OperationKind::synchronize:
+      break;
   }
+  throw_not_run(call.kind);
 }
 
 ShmCollectives* ControlPlaneCommunicator::shm() {
