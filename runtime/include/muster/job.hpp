@@ -171,8 +171,8 @@ class MUSTER_EXPORT Job {
   /// prints one line and the other ranks go on with their numbers and communicators. Operations of a
   /// communicator on the backend "control-plane" leave a lost rank out: reductions are over the other ranks,
   /// and all_gather() leaves its part of the result unchanged; a barrier and a broadcast from another rank go
-  /// on as well. Where a rank of another host is the first of its host, the loss of it is that of all ranks
-  /// of its host. Other losses end the job as before.
+  /// on as well. The loss of a host's first rank is the loss of all ranks of that host, except on rank 0's
+  /// host. Other losses end the job as before.
   /// @throws Error: usage (without tolerate_rank_loss, for rank 0 and for ranks that do not exist), deadline.
   void survive_loss_of(std::span<const int> ranks,
                        std::chrono::milliseconds deadline = std::chrono::seconds(60));

@@ -98,7 +98,7 @@ class MUSTER_EXPORT ParameterServer {
 ///
 /// A worker's loop: `pull(clock)`, compute, `push({clock, own index})`, next clock. With deals_tasks, take()
 /// gives the task. pull() keeps the staleness: it waits until the gradients of all clocks up to clock -
-/// staleness - 1 are applied. Newer ones may be, too; this worker's own ones are.
+/// staleness - 1 are applied. The result may include newer gradients, and always includes this worker's own.
 ///
 /// @throws Error, from every call. usage: invalid arguments. deadline: names the workers whose gradients are
 /// missing, or the server that does not answer. lost_rank: a server or every worker is lost. system: the

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Servers and clients: staleness, fixed order of additions, lost workers, deadlines and messages that cannot
-// be.
+// Servers and clients: staleness, fixed order of additions, lost workers, deadlines and invalid messages.
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -365,7 +364,7 @@ TEST_CASE("while strangers flood a server's listener, workers connect and push")
   CHECK(fixture.parameters() == Values(4, 2));
 }
 
-TEST_CASE("a message that cannot be ends its connection and nothing else") {
+TEST_CASE("an invalid message ends its connection and nothing else") {
   auto const push = [](std::uint64_t clock, std::uint64_t index, std::uint64_t offset, std::size_t bytes) {
     PushPart part{1, clock, index, offset};
     part.payload.resize(bytes);
