@@ -6,6 +6,8 @@
 
 #include <array>
 
+#include "muster/error.hpp"
+
 namespace muster::detail {
 namespace {
 
@@ -24,6 +26,10 @@ const char* to_string(OperationKind kind) noexcept {
       "reduce_scatter", "reduce_scatter_v", "all_to_all", "all_to_all_v", "send",
       "recv",           "grouped",          "barrier",    "split",        "synchronize"};
   return names[static_cast<std::size_t>(kind)];
+}
+
+void throw_not_run(OperationKind kind) {
+  throw Error(ErrorCode::system, fmt::format("{} is not run as a collective", to_string(kind)));
 }
 
 CollectiveCall unpack_call(std::uint64_t packed_arguments, std::size_t count) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <climits>
+#include <cstddef>
+
 #include "c/call.hpp"
 #include "c/structures.hpp"
 #include "muster/version.hpp"
@@ -40,7 +43,11 @@ static_assert(join_defaults.deadline_ms == cpp_defaults.deadline.count() &&
               join_defaults.device == static_cast<int>(cpp_defaults.device) &&
               join_defaults.tolerate_rank_loss == int{cpp_defaults.tolerate_rank_loss} &&
               join_defaults.stall_warning_ms == cpp_defaults.stall_warning.count() &&
-              join_defaults.abort_grace_ms == cpp_defaults.abort_grace.count());
+              join_defaults.abort_grace_ms == cpp_defaults.abort_grace.count() &&
+              join_defaults.cpu_ranks == cpp_defaults.cpu_ranks);
+// Bytes between members, which callers leave unset, would look like options.
+static_assert(sizeof(muster_join_options) ==
+              offsetof(muster_join_options, cpu_ranks) + sizeof join_defaults.cpu_ranks);
 
 muster::JoinOptions convert_options(const muster_join_options* given) {
   if (given == nullptr) return {};
@@ -48,13 +55,16 @@ muster::JoinOptions convert_options(const muster_join_options* given) {
   if (known.device < MUSTER_DEVICE_AUTOMATIC || known.device > MUSTER_DEVICE_CUDA)
     throw Error(ErrorCode::usage,
                 fmt::format("join: device {} in muster_join_options is not 0, 1 or 2", known.device));
+  if (known.cpu_ranks < 0 || known.cpu_ranks > INT_MAX)
+    throw Error(ErrorCode::usage, fmt::format("join: cpu_ranks is {}, not 0 or more", known.cpu_ranks));
   return {.deadline = milliseconds(known.deadline_ms),
           .operation_timeout = milliseconds(known.operation_timeout_ms),
           .heartbeat_timeout = milliseconds(known.heartbeat_timeout_ms),
           .device = static_cast<muster::Device>(known.device),
           .tolerate_rank_loss = parse_flag(known.tolerate_rank_loss, "join", "tolerate_rank_loss"),
           .stall_warning = milliseconds(known.stall_warning_ms),
-          .abort_grace = milliseconds(known.abort_grace_ms)};
+          .abort_grace = milliseconds(known.abort_grace_ms),
+          .cpu_ranks = static_cast<int>(known.cpu_ranks)};
 }
 
 template <typename Getter>

@@ -8,6 +8,8 @@ module muster
   integer(c_int), parameter :: MUSTER_ABI_VERSION = 1
   integer(c_int), parameter :: MUSTER_OK = 0, MUSTER_USAGE = 64, MUSTER_DEVICE = 69, MUSTER_SYSTEM = 71
   integer(c_int), parameter :: MUSTER_TEMPORARY = 75, MUSTER_ENVIRONMENT = 78
+  integer(c_int), parameter :: MUSTER_ERROR_USAGE = 0, MUSTER_ERROR_ENVIRONMENT = 1, MUSTER_ERROR_DEVICE = 2
+  integer(c_int), parameter :: MUSTER_ERROR_DEADLINE = 3, MUSTER_ERROR_LOST_RANK = 4, MUSTER_ERROR_SYSTEM = 5
   integer(c_int32_t), parameter :: MUSTER_DEVICE_AUTOMATIC = 0, MUSTER_DEVICE_CPU = 1, MUSTER_DEVICE_CUDA = 2
   integer(c_int), parameter :: MUSTER_FLOAT32 = 0, MUSTER_FLOAT64 = 1, MUSTER_BFLOAT16 = 2, MUSTER_FLOAT16 = 3
   integer(c_int), parameter :: MUSTER_INT8 = 4, MUSTER_UINT8 = 5, MUSTER_INT32 = 6, MUSTER_UINT32 = 7
@@ -16,7 +18,7 @@ module muster
   integer(c_int), parameter :: MUSTER_PREMUL_SUM = 5  ! of operations, not of reducers
 
   type, bind(c) :: muster_join_options
-    integer(c_size_t) :: size = 56
+    integer(c_size_t) :: size = 64
     integer(c_int64_t) :: deadline_ms = 60000
     integer(c_int64_t) :: operation_timeout_ms = 600000
     integer(c_int64_t) :: heartbeat_timeout_ms = 10000
@@ -24,6 +26,7 @@ module muster
     integer(c_int32_t) :: tolerate_rank_loss = 0
     integer(c_int64_t) :: stall_warning_ms = 30000
     integer(c_int64_t) :: abort_grace_ms = 1200
+    integer(c_int64_t) :: cpu_ranks = 0
   end type
   type, bind(c) :: muster_reducer_options
     integer(c_size_t) :: size = 40
@@ -44,6 +47,21 @@ module muster
     integer(c_int64_t) :: global = 0
     type(muster_sampler_position) :: begin
   end type
+
+  type, bind(c) :: muster_loss
+    integer(c_size_t) :: size
+    type(c_ptr) :: ranks
+    integer(c_size_t) :: rank_count
+    type(c_ptr) :: what
+  end type
+
+  abstract interface
+    subroutine muster_save(loss, context) bind(c)
+      import
+      type(muster_loss), intent(in) :: loss
+      type(c_ptr), value :: context
+    end subroutine
+  end interface
 
   interface
     integer(c_int) function muster_join_abi(abi_version, options, job) bind(c)
@@ -201,6 +219,21 @@ module muster
       import
       type(c_ptr), value :: reducer
     end subroutine
+    ! `save`: c_funloc() of a module's subroutine with the interface muster_save.
+    integer(c_int) function muster_on_rank_lost(job, save, context, deadline_ms) bind(c)
+      import
+      type(c_ptr), value :: job, context
+      type(c_funptr), value :: save
+      integer(c_int64_t), value :: deadline_ms
+    end function
+    integer(c_int) function muster_shrink(job, deadline_ms) bind(c)
+      import
+      type(c_ptr), value :: job
+      integer(c_int64_t), value :: deadline_ms
+    end function
+    integer(c_int) function muster_last_error_code() bind(c)
+      import
+    end function
     integer(c_int) function muster_last_error_reported_elsewhere() bind(c)
       import
     end function

@@ -209,10 +209,17 @@ void ControlPlane::fail_rank0_lost(const DisconnectCause& cause) {
   fail(failure, {cause.silent, true});
 }
 
+void ControlPlane::require_open(const std::string& call) const {
+  check();
+  if (has_left())
+    throw Error(ErrorCode::usage,
+                call + ": the job was left already, or has grown and has a new control plane");
+}
+
 std::vector<Blob> ControlPlane::run_round(const std::string& name, const std::vector<int>* members, int root,
                                           const Blob& mine, milliseconds wait, bool last,
                                           const std::atomic<bool>* interrupted) {
-  check();
+  require_open(name);
   auto const call = members == nullptr ? enter_call(name) : nullptr;
   if (call) operation_tracker_.flight_recorder()->enter(name.c_str(), "", 0);
   Deadline const deadline(wait);
@@ -247,7 +254,7 @@ Blob ControlPlane::broadcast(const std::string& name, const std::vector<int>& me
 }
 
 void ControlPlane::put(const std::string& name, const Blob& value) {
-  check();
+  require_open("put of '" + name + "'");
   if (name.size() > max_key_bytes || value.size() > max_value_bytes) {
     throw Error(ErrorCode::usage,
                 fmt::format("put: a name of {} bytes and a value of {} bytes; the limits are {} and {}",
@@ -278,7 +285,7 @@ ClockReading ControlPlane::read_rank0_clocks(milliseconds wait) {
 // A request to rank 0 and the body of its response.
 template <typename Body, typename Request>
 Body ControlPlane::query_coordinator(Request request, const std::string& what, milliseconds wait) {
-  check();
+  require_open(what);
   Deadline const deadline(wait);
   request.id = mailbox_.begin_request();
   post(encode(request));
@@ -349,7 +356,13 @@ void ControlPlane::enter_phase(const char* phase) {
 
 void ControlPlane::on_loss(Mailbox::OnLoss callback, milliseconds wait) {
   watchdog_.set_on_loss_time(wait);
-  mailbox_.on_loss(std::move(callback));
+  // Without abort_grace the watchdog does not run yet.
+  bool const starts_watchdog = options_.abort_grace.count() == 0 && wait.count() > 0;
+  mailbox_.on_loss([this, callback = std::move(callback), wait, starts_watchdog](const Failure& failure) {
+    if (starts_watchdog)
+      asio::post(thread_.io(), [this, failure, wait] { watchdog_.end_after(failure, wait); });
+    callback(failure);
+  });
 }
 
 void ControlPlane::watch_launcher(ProcessHandle launcher, const std::string& name) {

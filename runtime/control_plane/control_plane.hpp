@@ -120,6 +120,8 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
 
   /// True once the job has failed; cheap enough for waiting loops.
   bool failed() const noexcept { return mailbox_.failed(); }
+  /// True after the final barrier, leave() or an abort: calls that need rank 0 then throw ErrorCode::usage.
+  bool has_left() const { return mailbox_.leaving(); }
   /// As Mailbox::check().
   void check() const { mailbox_.check(); }
   std::optional<Failure> failure() const { return mailbox_.failure(); }
@@ -128,7 +130,7 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
 
   /// The first call here that would throw ErrorCode::lost_rank calls `callback` before it throws, on its own
   /// thread. The process ends when `callback` has not returned within `wait` (or abort_grace, if longer) of
-  /// the loss.
+  /// the loss; with abort_grace 0 within `wait` of its begin, unless that is 0, too.
   void on_loss(Mailbox::OnLoss callback, std::chrono::milliseconds wait);
   /// True while an on_loss() callback is set and was not called.
   bool has_on_loss() const { return mailbox_.has_on_loss(); }
@@ -200,6 +202,8 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
 
   explicit ControlPlane(int rank);
 
+  // Throws the job's failure, or that this rank has left the job: nothing would answer it.
+  void require_open(const std::string& call) const;
   std::vector<Blob> run_round(const std::string& name, const std::vector<int>* members, int root,
                               const Blob& mine, std::chrono::milliseconds wait, bool last = false,
                               const std::atomic<bool>* interrupted = nullptr);

@@ -40,6 +40,10 @@ void ProcessWatchdog::start(const Failure& failure, milliseconds grace) {
   });
   if (mailbox_.has_on_loss() && failure.code == ErrorCode::lost_rank)
     grace = std::max(grace, on_loss_time_.load());
+  end_after(failure, grace);
+}
+
+void ProcessWatchdog::end_after(const Failure& failure, milliseconds grace) {
   if (failure.reporter != rank_) grace += reporter_lead;
   end_timer_.expires_after(grace);
   end_timer_.async_wait([this](const asio::error_code& error) {

@@ -23,6 +23,8 @@ class ProcessWatchdog {
   /// On the reporter, prints the failure 0.3 s after it, or `grace` if that is shorter. Ends the process
   /// `grace` after the failure. Neither if the program observes the failure or leaves the job before.
   void start(const Failure& failure, std::chrono::milliseconds grace);
+  /// Ends the process in `grace`, unless the program observes the failure or leaves the job before.
+  void end_after(const Failure& failure, std::chrono::milliseconds grace);
   void stop();
   /// Prints `failure`, before it is the job's, if it is a loss and this rank reports it. Returns true then.
   bool print_loss(const Failure& failure) const;

@@ -105,7 +105,7 @@ RankMetrics Job::metrics_of(int rank, milliseconds wait) const {
 
 namespace detail {
 
-control::ControlPlane* JobInternals::plane(Job& job) { return job.state_->context->plane.get(); }
+std::shared_ptr<control::ControlPlane> JobInternals::plane(Job& job) { return job.state_->context->plane; }
 
 const std::vector<bootstrap::JoinRecord>& JobInternals::records(Job& job) { return job.state_->records; }
 

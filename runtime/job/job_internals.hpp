@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "muster/job.hpp"
@@ -15,8 +16,8 @@ namespace muster::detail {
 /// The interface of a job for the `muster` command, which is built from the runtime's sources, in addition to
 /// the public one.
 struct JobInternals {
-  /// Null in a world of one.
-  static control::ControlPlane* plane(Job& job);
+  /// Null in a world of one. shrink() and grow() make a new one.
+  static std::shared_ptr<control::ControlPlane> plane(Job& job);
   /// The record of each rank; empty unless join_for_diagnosis() made the job.
   static const std::vector<bootstrap::JoinRecord>& records(Job& job);
 

@@ -126,6 +126,8 @@ void JobState::register_loss_handler() {
           call(loss);
         } catch (const std::exception& error) {
           log::warn(fmt::format("on_rank_lost: {}", error.what()));
+        } catch (...) {
+          log::warn("on_rank_lost: the function threw an exception that is no std::exception");
         }
       },
       save_deadline);
@@ -141,17 +143,21 @@ void JobState::restart_telemetry() {
 void JobState::leave() {
   if (left) return;
   Deadline const deadline(options.deadline);
+  auto wait = deadline.length();
   if (context->plane) context->plane->enter_phase("leaving");
   if (telemetry && telemetry->gathers()) {
     telemetry->stop();
-    if (context->plane) context->plane->barrier("leave", deadline.length());
-    telemetry->gather(deadline.length() / 2);
+    if (context->plane) context->plane->barrier("leave", wait);
+    auto const gathering = wait / 2;
+    telemetry->gather(gathering);
+    wait = deadline.remaining() + gathering;  // rank 0 may have come late, and still gather
   }
-  if (context->plane) context->plane->final_barrier("leave", deadline.length());
+  if (context->plane) context->plane->final_barrier("leave", wait);
   left = true;
   telemetry.reset();
-  communicators.finalize(deadline);
+  communicators.finalize(Deadline(options.deadline));
   if (context->plane) context->plane->leave();
+  if (own_plane) own_plane->leave();
   bootstrap->finalize();
   log::debug("leave: done");
 }

@@ -42,6 +42,12 @@ void apply_findings(const std::vector<bootstrap::Finding>& findings, bool warn_o
   }
 }
 
+// Longer times than a year, such as milliseconds::max(), would overflow.
+void limit_times(JoinOptions& options) {
+  for (auto* const time : {&options.heartbeat_timeout, &options.stall_warning, &options.abort_grace})
+    *time = Deadline(*time).length();
+}
+
 void read_stall_warning(JoinOptions& options, int rank) {
   auto const text = bootstrap::get_env("MUSTER_STALL_WARNING");
   if (text.empty()) return;
@@ -172,6 +178,7 @@ std::unique_ptr<JobState> join(const JoinOptions& options, bool collects_finding
   log::debug("join: begins, deadline {}", format_duration(deadline.length()));
   auto state = std::make_unique<JobState>();
   state->options = options;
+  limit_times(state->options);
   state->collects_findings = collects_findings;
   auto& timings = *state->context->timings;
   {

@@ -58,7 +58,7 @@ Client::Client(const Layout& layout, int rank, const std::vector<ServerAddress>&
 }
 
 Client::~Client() {
-  if (push_ && std::uncaught_exceptions() == 0) try {
+  if (push_ && !has_abandoned_wait_ && std::uncaught_exceptions() == 0) try {
       flush();
     } catch (const Error& error) {
       log::debug("{}", error.what());
@@ -131,7 +131,7 @@ Reply Client::wait(const std::shared_ptr<Batch>& batch, const std::string& what,
     }
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
-    batch->abandoned = true;
+    batch->abandoned = has_abandoned_wait_ = true;
     throw;
   }
   batch->abandoned = batch->error.has_value();

@@ -35,7 +35,7 @@ class Client {
   /// `check_job` throws the job's failure, if there is one.
   Client(const Layout& layout, int rank, const std::vector<ServerAddress>& servers,
          std::function<void()> check_job);
-  /// Sends what is queued if no call has failed.
+  /// Waits for the last push, unless a wait was abandoned: a server may not answer.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -85,6 +85,7 @@ class Client {
   std::uint64_t last_id_ = 0;
   std::atomic<std::uint64_t> completed_{0};
   std::optional<ParameterTask> pushing_;
+  bool has_abandoned_wait_ = false;
   std::shared_ptr<Batch> push_;
   std::shared_ptr<Batch> prefetch_;
   std::vector<float> prefetched_;        // guarded by mutex_ while prefetch_ is not done

@@ -12,7 +12,7 @@ namespace muster::parameter_server {
 /// Which ranks serve and work, and how tasks and elements are divided; the same on all ranks.
 class Layout {
  public:
-  /// @throws Error(ErrorCode::usage) for options that cannot be.
+  /// @throws Error(ErrorCode::usage) for invalid options.
   Layout(std::size_t size, const ParameterServerOptions& options, int ranks);
 
   int servers() const { return options_.servers; }

@@ -61,9 +61,13 @@ Server::~Server() {
   thread_.end(reply_time);
 }
 
-void Server::check() const {
+std::string Server::error() const {
   std::lock_guard const lock(mutex_);
-  if (!error_.empty()) throw Error(ErrorCode::system, error_);
+  return error_;
+}
+
+void Server::check() const {
+  if (auto const why = error(); !why.empty()) throw Error(ErrorCode::system, why);
 }
 
 // What the update function threw. The clients get it as the reply to everything from now on.
@@ -71,6 +75,17 @@ void Server::fail(const std::string& why) noexcept try {
   std::lock_guard const lock(mutex_);
   if (error_.empty()) error_ = "parameter server: " + why;
 } catch (const std::exception&) {
+}
+
+void Server::run_updates(const std::function<void()>& run) {
+  if (!error().empty()) return;
+  try {
+    run();
+  } catch (const std::exception& thrown) {
+    fail(thrown.what());
+  } catch (...) {
+    fail("the update function threw an exception that is no std::exception");
+  }
 }
 
 void Server::admit(int rank, control::Socket socket, const control::SessionKeys& keys) {
@@ -105,18 +120,9 @@ void Server::register_handlers() {
   });
 }
 
-// What it throws for a message that cannot be closes the connection.
+// What it throws for an invalid message closes the connection.
 void Server::on_message(int rank, const Message& message) {
-  std::string error;
-  {
-    std::lock_guard const lock(mutex_);
-    error = error_;
-  }
-  if (!error.empty()) {
-    Reply failed{message.at("id").get<std::uint64_t>()};
-    failed.error = error;
-    return reply(rank, std::move(failed));
-  }
+  if (reply_error(rank, message.at("id").get<std::uint64_t>())) return;
   if (!handlers_.dispatch(rank, message)) throw Error(ErrorCode::system, "a message of an unknown type");
 }
 
@@ -132,7 +138,7 @@ void Server::remove_worker(int rank) {
   waiting_ranks_.remove_if([rank](const WaitingRank& waiting) { return waiting.rank == rank; });
   if (workers_.erase(rank) == 0) return;
   if (!layout_.options().deals_tasks)
-    updates_.leave_out(static_cast<std::uint64_t>(rank - layout_.first_worker()));
+    run_updates([&] { updates_.leave_out(static_cast<std::uint64_t>(rank - layout_.first_worker())); });
   if (pool_) pool_->remove_worker(rank);
   answer_waiting();
 }
@@ -143,6 +149,14 @@ void Server::reply(int rank, Reply message) {
   if (found == channels_.end()) return;
   auto const channel = found->second;  // disconnecting removes it from the map
   channel->send(encode(message));
+}
+
+bool Server::reply_error(int rank, std::uint64_t id) {
+  Reply failed{id};
+  failed.error = error();
+  if (failed.error.empty()) return false;
+  reply(rank, std::move(failed));
+  return true;
 }
 
 TaskPool& Server::pool() {
@@ -215,13 +229,8 @@ void Server::end_push(int rank, const PushEnd& request) {
     throw Error(ErrorCode::system,
                 fmt::format("a gradient of {} elements instead of {}", assembly.received, slice_.count()));
   updates_.check(task);
-  try {
-    updates_.add(task, std::move(assembly.gradient), request.arguments);
-  } catch (const std::exception& error) {
-    fail(error.what());
-    return on_message(rank, encode(request));  // its reply is the error
-  }
-  reply(rank, {request.id});
+  run_updates([&] { updates_.add(task, std::move(assembly.gradient), request.arguments); });
+  if (!reply_error(rank, request.id)) reply(rank, {request.id});
   answer_waiting();
 }
 
@@ -268,6 +277,7 @@ void Server::add_clock_sums(std::uint64_t clock, Reply& message) const {
 
 // True when it has an answer.
 bool Server::answer(const WaitingRank& waiting) {
+  if (reply_error(waiting.rank, waiting.request.id)) return true;
   Reply message{waiting.request.id};
   if (pool_->completed() >= waiting.request.clocks) {
     if (waiting.request.clocks > 0) add_clock_sums(waiting.request.clocks - 1, message);
@@ -287,6 +297,7 @@ void Server::answer_waiting() {
   if (pool_) waiting_ranks_.remove_if([this](const WaitingRank& waiting) { return answer(waiting); });
   auto reads = std::exchange(waiting_reads_, {});
   for (auto& read : reads) {
+    if (reply_error(read.rank, read.request.id)) continue;
     if (updates_.completed() >= read.request.clocks)
       send_values(read.rank, read.request);
     else

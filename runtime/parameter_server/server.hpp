@@ -86,6 +86,12 @@ class Server {
   TaskPool& pool();
   std::span<float> part(std::uint64_t array, std::uint64_t offset, std::uint64_t count);
   void fail(const std::string& why) noexcept;
+  // Why the server has failed; empty when it has not.
+  std::string error() const;
+  // Runs what may call the update function, unless the server has failed. What it throws fails the server.
+  void run_updates(const std::function<void()>& run);
+  // Sends the server's error, if there is one. Returns whether there is.
+  bool reply_error(int rank, std::uint64_t id);
 
   Layout layout_;
   Share slice_;

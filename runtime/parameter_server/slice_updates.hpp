@@ -17,7 +17,7 @@ class SliceUpdates {
  public:
   SliceUpdates(std::uint64_t tasks_per_clock, bool synchronous, ParameterServer::Update update);
 
-  /// @throws Error(ErrorCode::system) for a task that cannot be.
+  /// @throws Error(ErrorCode::system) for an invalid task.
   void check(const ParameterTask& task) const;
   /// Does nothing for a gradient that it had before. @throws as check(); what the update function throws.
   void add(const ParameterTask& task, std::vector<float> gradient, const std::vector<double>& arguments);

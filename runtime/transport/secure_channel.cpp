@@ -8,6 +8,8 @@
 #include <sys/ioctl.h>
 
 #include <algorithm>
+#include <climits>
+#include <cstdint>
 
 #include "deadline.hpp"
 #include "muster/error.hpp"
@@ -49,7 +51,7 @@ void set_tcp_timeout(Socket& socket, std::chrono::milliseconds timeout) {
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
   auto const set = [&](int option, auto value) {
-    auto const number = static_cast<int>(value);
+    auto const number = static_cast<int>(std::min<std::int64_t>(value, INT_MAX));
     ::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &number, sizeof number);
   };
   auto const seconds = std::chrono::ceil<std::chrono::seconds>(timeout).count();

@@ -50,7 +50,7 @@ void parse_arguments(Options& options) {
 
 // Every rank's sample, by rank. Gathered over the control plane, since the communicator may be on GPU memory.
 std::vector<Sample> gather(Job& job, const Sample& mine, std::size_t number) {
-  auto* const plane = detail::JobInternals::plane(job);
+  auto const plane = detail::JobInternals::plane(job);
   if (plane == nullptr) return {mine};
   control::Blob blob(sizeof mine);
   std::memcpy(blob.data(), &mine, sizeof mine);

@@ -47,7 +47,7 @@ std::string describe_this_rank(const Job& job) {
 
 // The rows that rank 0 has from check `number`, on every rank; each rank passes its own.
 std::vector<Row> broadcast_rows(Job& job, const std::vector<Row>& mine, int number) {
-  auto* const plane = detail::JobInternals::plane(job);
+  auto const plane = detail::JobInternals::plane(job);
   if (plane == nullptr) return mine;
   auto const blob =
       plane->broadcast(fmt::format("doctor rows {}", number), all_ranks(job), 0,
@@ -61,7 +61,7 @@ std::vector<Row> run_check(Check check, DoctorContext& context) {
   try {
     return check(context);
   } catch (const std::exception& error) {
-    auto* const plane = detail::JobInternals::plane(context.job);
+    auto const plane = detail::JobInternals::plane(context.job);
     if (plane == nullptr || plane->failed()) throw;
     auto const* const known = dynamic_cast<const Error*>(&error);
     plane->fail_job(known != nullptr ? known->code() : ErrorCode::system,

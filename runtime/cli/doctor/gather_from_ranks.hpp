@@ -27,7 +27,7 @@ template <typename Found>
 std::vector<Found> gather_from_ranks(Job& job, const char* name, const std::vector<int>& ranks,
                                      const Found& mine) {
   static_assert(std::is_trivially_copyable_v<Found>);
-  auto* const plane = detail::JobInternals::plane(job);
+  auto const plane = detail::JobInternals::plane(job);
   if (plane == nullptr) return {mine};
   control::Blob blob(sizeof mine);
   std::memcpy(blob.data(), &mine, sizeof mine);

@@ -24,9 +24,29 @@ std::size_t piece_elements(std::size_t parts, DataType type) {
   return std::max<std::size_t>(1, std::min(max_piece_bytes, round_bytes / parts) / size_of(type));
 }
 
+// A text before data, which prefix_of() finds again.
+control::Blob with_prefix(const std::string& text, const void* bytes, std::size_t length) {
+  auto const* const first = static_cast<const std::uint8_t*>(bytes);
+  control::Blob blob(text.begin(), text.end());
+  blob.push_back(0);
+  blob.insert(blob.end(), first, first + length);
+  return blob;
+}
+
+std::string prefix_of(const control::Blob& blob) {
+  return {blob.begin(), std::find(blob.begin(), blob.end(), 0)};
+}
+
 }  // namespace
 
+void ControlPlaneCommunicator::require_open() const {
+  if (!group_.job().plane->has_left()) return;
+  group_.check();
+  throw Error(ErrorCode::usage, "the communicator was used after the job was left");
+}
+
 void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
+  require_open();
   begin(given);
   auto const wait_scope = group_.wait_scope();
   if (given.is_message()) return transfer_message(given);
@@ -46,16 +66,24 @@ void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
     case OperationKind::all_gather_v:
       return all_gather_v(call);
     case OperationKind::reduce_scatter:
-      return reduce_scatter(call);
+      return reduce_scatter(call, std::vector<std::size_t>(ranks(), call.count));
     case OperationKind::reduce_scatter_v:
-      return reduce_scatter_v(call);
+      return reduce_scatter(call, call.counts);
     case OperationKind::all_to_all:
       return all_to_all(call);
     case OperationKind::all_to_all_v:
       return all_to_all_v(call);
-    default:
+    case OperationKind::barrier:
       gather_present(nullptr, 0);
+      return;
+    case OperationKind::send:
+    case OperationKind::recv:
+    case OperationKind::grouped:
+    case OperationKind::split:
+    case OperationKind::synchronize:
+      break;
   }
+  throw_not_run(call.kind);
 }
 
 ShmCollectives* ControlPlaneCommunicator::shm() {
@@ -97,12 +125,8 @@ std::string ControlPlaneCommunicator::round_name() const {
 
 std::vector<std::optional<control::Blob>> ControlPlaneCommunicator::gather_present(const void* bytes,
                                                                                    std::size_t length) {
-  auto const* const first = static_cast<const std::uint8_t*>(bytes);
-  control::Blob blob(call_.begin(), call_.end());
-  blob.push_back(0);
-  blob.insert(blob.end(), first, first + length);
-  auto blobs = group_.job().plane->gather(round_name(), group_.members(), blob, group_.deadline().remaining(),
-                                          &interrupted_);
+  auto blobs = group_.job().plane->gather(round_name(), group_.members(), with_prefix(call_, bytes, length),
+                                          group_.deadline().remaining(), &interrupted_);
   check_same_call(blobs);
   std::vector<std::optional<control::Blob>> present(blobs.size());
   for (std::size_t r = 0; r < blobs.size(); ++r) {
@@ -116,29 +140,27 @@ std::vector<std::optional<control::Blob>> ControlPlaneCommunicator::gather_prese
 std::vector<control::Blob> ControlPlaneCommunicator::gather(const void* bytes, std::size_t length) {
   std::vector<control::Blob> blobs;
   for (auto& blob : gather_present(bytes, length)) {
-    auto const rank = static_cast<std::size_t>(group_.members().at(blobs.size()));
     if (!blob)
       group_.fail(ErrorCode::lost_rank, fmt::format("{} is lost, and the operation needs all ranks",
-                                                    bootstrap::describe_rank(group_.job().roster.at(rank))));
+                                                    describe_rank(static_cast<int>(blobs.size()))));
     blobs.push_back(std::move(*blob));
   }
   return blobs;
 }
 
+std::string ControlPlaneCommunicator::describe_rank(int rank) const {
+  auto const member = group_.members().at(static_cast<std::size_t>(rank));
+  return bootstrap::describe_rank(group_.job().roster.at(static_cast<std::size_t>(member)));
+}
+
 void ControlPlaneCommunicator::check_same_call(const std::vector<control::Blob>& blobs) {
-  auto const call_in = [](const control::Blob& blob) {
-    return std::string(blob.begin(), std::find(blob.begin(), blob.end(), 0));
-  };
-  auto const name = [&](std::size_t rank) {
-    return bootstrap::describe_rank(
-        group_.job().roster.at(static_cast<std::size_t>(group_.members().at(rank))));
-  };
+  auto const name = [this](std::size_t rank) { return describe_rank(static_cast<int>(rank)); };
   auto const is_present = [](const control::Blob& blob) { return !blob.empty(); };
   auto const first_rank = static_cast<std::size_t>(
       std::distance(blobs.begin(), std::find_if(blobs.begin(), blobs.end(), is_present)));
-  auto const first = call_in(blobs.at(first_rank));
+  auto const first = prefix_of(blobs.at(first_rank));
   for (std::size_t r = first_rank + 1; r < blobs.size(); ++r) {
-    auto const other = call_in(blobs[r]);
+    auto const other = prefix_of(blobs[r]);
     if (!is_present(blobs[r]) || other == first) continue;
     group_.fail(ErrorCode::usage, fmt::format("{} called {}, but {} called {}: all ranks must make the same "
                                               "calls in the same order",
@@ -178,44 +200,30 @@ void ControlPlaneCommunicator::reduce_in_pieces(const CollectiveCall& call, void
   }
 }
 
-// Calls `on_part` with each rank's part for this rank, piece by piece.
-void ControlPlaneCommunicator::exchange_pieces(
-    const CollectiveCall& call,
-    const std::function<void(std::size_t, std::size_t, int, const void*)>& on_part) {
-  auto const piece = piece_elements(ranks() * ranks(), call.type);
-  for (std::size_t at = 0; at < call.count; at += piece) {
-    auto const length = std::min(piece, call.count - at);
-    auto const bytes = length * size_of(call.type);
-    std::vector<std::byte> parts;
-    for (std::size_t r = 0; r < ranks(); ++r) {
-      auto const* const part = at_element(call.in, r * call.count + at, call.type);
-      parts.insert(parts.end(), part, part + bytes);
-    }
-    auto const blobs = gather(parts.data(), parts.size());
-    for (std::size_t r = 0; r < ranks(); ++r)
-      on_part(at, length, static_cast<int>(r), blobs[r].data() + static_cast<std::size_t>(rank()) * bytes);
-  }
-}
-
-// Sender and receiver both call it: the send completes when the message is received.
+// Sender and receiver both call it: the send completes when the message is received. Each piece begins with
+// the sender's call, so that a recv of another type or length writes nothing.
 void ControlPlaneCommunicator::transfer_message(const CollectiveCall& call) {
   auto const member = [this](int rank) { return group_.members().at(static_cast<std::size_t>(rank)); };
   auto const from = sender(call);
   auto const to = receiver(call);
   auto const length = call.count * size_of(call.type);
+  auto const elements = fmt::format("{} {}", call.count, name_of(call.type));
   for (std::size_t at = 0; at < length; at += round_bytes) {
     auto const piece = std::min(round_bytes, length - at);
     control::Blob blob;
     if (rank() == from) {
       auto const* const first = static_cast<const std::uint8_t*>(call.in) + at;
-      blob.assign(first, first + piece);
+      blob = with_prefix(elements, first, piece);
     }
     blob = group_.job().plane->broadcast(
         fmt::format("message from rank {} to rank {} of communicator '{}'", from, to, group_.name()),
         {member(from), member(to)}, member(from), blob, group_.deadline().remaining(), &interrupted_);
-    if (blob.size() != piece)
-      group_.fail(ErrorCode::usage, fmt::format("received {} bytes instead of {}", blob.size(), piece));
-    if (rank() == to) std::memcpy(static_cast<std::byte*>(call.out) + at, blob.data(), piece);
+    auto const sent = prefix_of(blob);
+    if (sent != elements || blob.size() != elements.size() + 1 + piece)
+      group_.fail(ErrorCode::usage,
+                  fmt::format("a recv of {} met a send of {} on {}", elements, sent, describe_rank(from)));
+    if (rank() == to)
+      std::memcpy(static_cast<std::byte*>(call.out) + at, blob.data() + elements.size() + 1, piece);
   }
 }
 
@@ -251,33 +259,30 @@ void ControlPlaneCommunicator::all_gather_v(const CollectiveCall& call) {
   }
 }
 
-void ControlPlaneCommunicator::reduce_scatter(const CollectiveCall& call) {
-  std::vector<std::byte> sum(call.count * size_of(call.type));  // `out` may be a part of `in`
-  std::vector<const void*> operands;
-  exchange_pieces(call, [&](std::size_t at, std::size_t length, int from, const void* part) {
-    operands.push_back(part);
-    if (from < size() - 1) return;
-    reduce_elements(at_element(sum.data(), at, call.type), operands, length, call.type, call.reduction,
-                    size());
-    operands.clear();
-  });
-  std::memcpy(call.out, sum.data(), sum.size());
-}
-
-void ControlPlaneCommunicator::reduce_scatter_v(const CollectiveCall& call) {
+void ControlPlaneCommunicator::reduce_scatter(const CollectiveCall& call,
+                                              std::span<const std::size_t> counts) {
   auto share = call;
   for (std::size_t r = 0; r < ranks(); ++r) {
-    share.count = call.counts[r];
+    share.count = counts[r];
     reduce_in_pieces(share, static_cast<int>(r) == rank() ? call.out : nullptr);
     share.in = at_element(share.in, share.count, call.type);
   }
 }
 
 void ControlPlaneCommunicator::all_to_all(const CollectiveCall& call) {
-  exchange_pieces(call, [&](std::size_t at, std::size_t length, int from, const void* part) {
-    std::memcpy(at_element(call.out, static_cast<std::size_t>(from) * call.count + at, call.type), part,
-                length * size_of(call.type));
-  });
+  auto const piece = piece_elements(ranks() * ranks(), call.type);
+  for (std::size_t at = 0; at < call.count; at += piece) {
+    auto const bytes = std::min(piece, call.count - at) * size_of(call.type);
+    std::vector<std::byte> parts;
+    for (std::size_t r = 0; r < ranks(); ++r) {
+      auto const* const part = at_element(call.in, r * call.count + at, call.type);
+      parts.insert(parts.end(), part, part + bytes);
+    }
+    auto const blobs = gather(parts.data(), parts.size());
+    for (std::size_t r = 0; r < ranks(); ++r)
+      std::memcpy(at_element(call.out, r * call.count + at, call.type),
+                  blobs[r].data() + static_cast<std::size_t>(rank()) * bytes, bytes);
+  }
 }
 
 // Each rank in turn sends every rank all of its slices.
@@ -305,6 +310,7 @@ void ControlPlaneCommunicator::all_to_all_v(const CollectiveCall& call) {
 }
 
 std::shared_ptr<CommunicatorBackend> ControlPlaneCommunicator::split(int color, int key) {
+  require_open();
   wait_for_started();
   return std::make_shared<ControlPlaneCommunicator>(group_.split(color, key));
 }

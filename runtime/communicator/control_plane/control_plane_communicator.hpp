@@ -3,9 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,14 +31,16 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   void run_group(GroupedCalls::Calls calls) override;
   void prefer_sleeping_waits(bool enabled) noexcept override;
 
+ protected:
+  void require_open() const override;
+
  private:
   // The first collective finds out; null where the ranks do not share memory.
   ShmCollectives* shm();
   void broadcast(const CollectiveCall& call);
   void all_gather(const CollectiveCall& call);
   void all_gather_v(const CollectiveCall& call);
-  void reduce_scatter(const CollectiveCall& call);
-  void reduce_scatter_v(const CollectiveCall& call);
+  void reduce_scatter(const CollectiveCall& call, std::span<const std::size_t> counts);
   void all_to_all(const CollectiveCall& call);
   void all_to_all_v(const CollectiveCall& call);
   // Every rank's bytes, by rank; none from a lost one. A rank in another operation, or with another length,
@@ -47,14 +49,13 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   // The same where no rank may be lost.
   std::vector<control::Blob> gather(const void* bytes, std::size_t length);
   std::string round_name() const;
+  // "rank 2 (host node1)", of a rank of this communicator.
+  std::string describe_rank(int rank) const;
   void check_same_call(const std::vector<control::Blob>& blobs);
   // Broadcasts root's bytes, in place.
   void broadcast_bytes(std::byte* bytes, std::size_t length, int root);
   void broadcast_piece(void* bytes, std::size_t length, int root);
   void reduce_in_pieces(const CollectiveCall& call, void* out);
-  void exchange_pieces(
-      const CollectiveCall& call,
-      const std::function<void(std::size_t at, std::size_t length, int from, const void* part)>& on_part);
   void transfer_message(const CollectiveCall& call);
   int sender(const CollectiveCall& message) const;
   int receiver(const CollectiveCall& message) const;

@@ -121,9 +121,16 @@ void MpiCommunicator::collective(const CollectiveCall& given) {
     }
     case OperationKind::all_to_all_v:
       return all_to_all_v(call);
-    default:
+    case OperationKind::barrier:
       return all_reduce_->barrier(digest_);
+    case OperationKind::send:
+    case OperationKind::recv:
+    case OperationKind::grouped:
+    case OperationKind::split:
+    case OperationKind::synchronize:
+      break;
   }
+  throw_not_run(call.kind);
 }
 
 // All-reduces piece by piece; ranks other than root discard the result. MPI_Ireduce takes several times as

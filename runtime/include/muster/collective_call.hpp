@@ -35,6 +35,8 @@ enum class OperationKind : std::uint8_t {
 inline constexpr std::size_t operation_kinds = 15;
 
 const char* to_string(OperationKind kind) noexcept;
+/// Of an operation that a backend is never asked to run in this way.
+[[noreturn]] void throw_not_run(OperationKind kind);
 
 constexpr bool reduces(OperationKind kind) noexcept {
   return kind == OperationKind::all_reduce || kind == OperationKind::reduce ||

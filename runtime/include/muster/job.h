@@ -24,9 +24,10 @@ typedef struct muster_join_options {
   int32_t tolerate_rank_loss;   /* 1: muster_shrink() can continue the job; equal on all ranks */
   int64_t stall_warning_ms;     /* rank 0 warns of a longer wait in an operation; 0: never */
   int64_t abort_grace_ms;       /* a process that ignores a failure for so long is ended; 0: never */
+  int64_t cpu_ranks;            /* the first so many ranks use no GPU; equal on all ranks */
 } muster_join_options;
 #define MUSTER_JOIN_OPTIONS_DEFAULT \
-  { sizeof(muster_join_options), 60000, 600000, 10000, MUSTER_DEVICE_AUTOMATIC, 0, 30000, 1200 }
+  { sizeof(muster_join_options), 60000, 600000, 10000, MUSTER_DEVICE_AUTOMATIC, 0, 30000, 1200, 0 }
 
 typedef struct muster_job muster_job;
 
@@ -37,7 +38,7 @@ MUSTER_API int muster_join_abi(int abi_version, const muster_join_options* optio
 static inline int muster_join(const muster_join_options* options, muster_job** job) {
   return muster_join_abi(MUSTER_ABI_VERSION, options, job);
 }
-/* Waits for the other ranks (at most the join deadline) and leaves the job. The handle stays valid until
+/* Leaves the job as muster::Job::leave(), which has the limits of its waits. The handle stays valid until
  * muster_job_free. */
 MUSTER_API int muster_leave(muster_job* job);
 /* Disconnects at once because this rank cannot continue for a reason of its own, which the program prints.
@@ -125,9 +126,10 @@ typedef void (*muster_save)(const muster_loss* loss, void* context);
 /* save(loss, context) is called once after a rank was lost: by this rank's next call of Muster, or by the
  * call in which it waits, right before the call fails with MUSTER_ERROR_LOST_RANK. It runs on that call's
  * thread, or on a reducer's thread where that notices the loss first. It may do anything except call this job
- * and its communicators. If it does not return within deadline_ms after the loss, the process ends with
- * MUSTER_TEMPORARY. A later call replaces the function. After muster_shrink() it is called again for the next
- * loss. `context` must stay valid as long as the job's handle. */
+ * and its communicators. If it does not return within deadline_ms after the loss (with abort_grace_ms 0 after
+ * its call), the process ends with MUSTER_TEMPORARY. A later call replaces the function. After
+ * muster_shrink() it is called again for the next loss. `context` must stay valid as long as the job's
+ * handle. */
 MUSTER_API int muster_on_rank_lost(muster_job* job, muster_save save, void* context, int64_t deadline_ms);
 /* From now on the loss of one of these ranks does not end the job, as muster::Job::survive_loss_of().
  * Collective. MUSTER_USAGE without tolerate_rank_loss, for rank 0 and for ranks that do not exist. */

@@ -153,15 +153,17 @@ class MUSTER_EXPORT Job {
   /// host, GPU). `name` is the same on all ranks. On the host side, over the control plane.
   void barrier(const std::string& name, std::chrono::milliseconds deadline = std::chrono::seconds(60));
 
-  /// The job's key-value store. Thread-safe. shrink() makes a new store, which is empty.
+  /// The job's key-value store. Thread-safe while neither shrink(), grow() nor leave() runs. shrink() and
+  /// grow() make a new store, which is empty.
   Store store();
 
   /// `save` is called once after a rank was lost: by this rank's next call of Muster, or by the call in which
   /// it waits, on that call's thread (which can be a Reducer's thread), right before the call throws
   /// Error(ErrorCode::lost_rank). It may do anything except call this job and its communicators. An exception
   /// from it is printed and dropped. If it does not return within `deadline` after the loss, the process ends
-  /// with exit code 75. Without tolerate_rank_loss Slurm leaves it about a second. A later call replaces
-  /// `save`. After shrink() it is called again for the next loss.
+  /// with exit code 75. With JoinOptions::abort_grace 0 the deadline counts from the call of `save`. Without
+  /// tolerate_rank_loss Slurm leaves it about a second. A later call replaces `save`. After shrink() it is
+  /// called again for the next loss.
   void on_rank_lost(std::function<void(const RankLoss&)> save,
                     std::chrono::milliseconds deadline = std::chrono::seconds(30));
 
@@ -169,12 +171,13 @@ class MUSTER_EXPORT Job {
   /// prints one line and the other ranks go on with their numbers and communicators. Operations of a
   /// communicator on the backend "control-plane" leave a lost rank out: reductions are over the other ranks,
   /// and all_gather() leaves its part of the result unchanged; a barrier and a broadcast from another rank go
-  /// on as well. Where a rank of another host is the first of its host, the loss of it is that of all ranks
-  /// of its host. Other losses end the job as before.
+  /// on as well. The loss of a host's first rank is the loss of all ranks of that host, except on rank 0's
+  /// host. Other losses end the job as before.
   /// @throws Error: usage (without tolerate_rank_loss, for rank 0 and for ranks that do not exist), deadline.
   void survive_loss_of(std::span<const int> ranks,
                        std::chrono::milliseconds deadline = std::chrono::seconds(60));
-  /// The ranks that were lost since, in increasing order. Thread-safe.
+  /// The ranks that were lost since, in increasing order. Thread-safe while neither shrink(), grow() nor
+  /// leave() runs.
   std::vector<int> lost_ranks() const;
 
   /// After Error(ErrorCode::lost_rank): continues the job with the remaining ranks, in their old order, with
@@ -206,14 +209,16 @@ class MUSTER_EXPORT Job {
   void on_rank_0(const std::string& name, const std::function<void()>& section,
                  std::chrono::milliseconds deadline = std::chrono::minutes(10));
 
-  /// Counters of this rank's communicators. Thread-safe.
+  /// Counters of this rank's communicators. Thread-safe while neither shrink() nor grow() runs.
   RankMetrics metrics() const;
-  /// Counters of another rank. Its control plane thread answers, whatever its program does. Thread-safe.
+  /// Counters of another rank. Its control plane thread answers, whatever its program does. Thread-safe while
+  /// neither shrink(), grow() nor leave() runs.
   /// @throws Error: usage, deadline (the rank does not answer; the job goes on), or the failure of the job.
   RankMetrics metrics_of(int rank, std::chrono::milliseconds wait = std::chrono::seconds(2)) const;
 
-  /// Waits for the other ranks (at most the join deadline), then closes communicators and connections. The
-  /// job is over for this process; a second call does nothing.
+  /// Waits for the other ranks, at most JoinOptions::deadline, then closes communicators (the same limit) and
+  /// connections. A timeline or summary of the job takes at most half of the limit in addition. The job is
+  /// over for this process; a second call does nothing.
   /// @throws Error: deadline (it names the ranks that did not leave), lost_rank.
   void leave();
 

@@ -65,7 +65,8 @@ struct ParameterUpdate {
 /// the others: see Job::survive_loss_of().
 class MUSTER_EXPORT ParameterServer {
  public:
-  /// Called in the server's thread, one call at a time. What it throws fails all later calls of the clients.
+  /// Called in the server's thread, one call at a time. When it throws, all later calls of the clients fail
+  /// with that, and it is not called again.
   using Update = std::function<void(const ParameterUpdate& update)>;
 
   /// The elements of a vector of `size` that `server` holds.
@@ -97,7 +98,7 @@ class MUSTER_EXPORT ParameterServer {
 ///
 /// A worker's loop: `pull(clock)`, compute, `push({clock, own index})`, next clock. With deals_tasks, take()
 /// gives the task. pull() keeps the staleness: it waits until the gradients of all clocks up to clock -
-/// staleness - 1 are applied. Newer ones may be, too; this worker's own ones are.
+/// staleness - 1 are applied. The result may include newer gradients, and always includes this worker's own.
 ///
 /// @throws Error, from every call. usage: invalid arguments. deadline: names the workers whose gradients are
 /// missing, or the server that does not answer. lost_rank: a server or every worker is lost. system: the
@@ -106,6 +107,7 @@ class MUSTER_EXPORT ParameterClient {
  public:
   /// Connects to all servers, within options.deadline. `size`: elements of the parameters.
   ParameterClient(Job& job, std::size_t size, const ParameterServerOptions& options = {});
+  /// Waits until the last push has been applied, unless a call has failed because a server did not answer.
   ~ParameterClient();
   ParameterClient(ParameterClient&&) noexcept;
   ParameterClient& operator=(ParameterClient&&) = delete;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -13,25 +14,34 @@
 
 namespace muster {
 
+namespace detail {
+
+// Its bytes mean the same on every rank. A pointer inside a class cannot be seen here.
+template <typename T>
+concept StateValue = std::is_trivially_copyable_v<T> && !std::is_pointer_v<std::remove_all_extents_t<T>> &&
+                     !std::ranges::view<T>;
+
+}  // namespace detail
+
 /// References to a program's tensors, counters and texts that must be equal on all ranks. broadcast_state()
 /// fills them in. They must outlive this object. Not thread-safe.
 class MUSTER_EXPORT State {
  public:
   /// Memory of equal length on every rank. On an NCCL communicator it is GPU memory, and no other kind of
   /// part is allowed.
-  template <Element T>
-  State& add(std::span<T> memory) {
+  template <Element T, std::size_t Extent>
+  State& add(std::span<T, Extent> memory) {
     return add_memory(memory.data(), memory.size_bytes());
   }
-  /// One value without pointers: a counter, a struct of numbers.
-  template <typename T>
-  requires(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>) State& add(T& value) {
+  /// One value without pointers: a counter, a struct of numbers. Pointers and views are refused.
+  template <detail::StateValue T>
+  State& add(T& value) {
     return add_value(&value, sizeof value);
   }
   /// A text; it gets rank 0's length.
   State& add(std::string& text);
-  template <typename T>
-  requires std::is_trivially_copyable_v<T> State& add(std::vector<T>& values) {
+  template <detail::StateValue T>
+  State& add(std::vector<T>& values) {
     return add_sized([&values] { return values.size() * sizeof(T); },
                      [&values](std::size_t bytes) {
                        values.resize(bytes / sizeof(T));

@@ -15,8 +15,8 @@ extern "C" {
 /* Limit of a value, so also the `capacity` that is always enough. Keys have 250 bytes at most. */
 #define MUSTER_STORE_VALUE_BYTES 65536
 
-/* These functions may be called by several threads at once, until muster_leave(). Each fails with the failure
- * of the job as soon as it has one: MUSTER_TEMPORARY, with the lost rank. */
+/* These functions may be called by several threads at once, but not while muster_shrink() or muster_leave()
+ * runs. Each fails with the job's failure as soon as there is one: MUSTER_TEMPORARY, with the lost rank. */
 
 /* Stores `bytes` bytes under a key; they replace an earlier value. */
 MUSTER_API int muster_store_put(muster_job* job, const char* key, const void* value, size_t bytes);

@@ -20,8 +20,8 @@ class ControlPlane;
 /// The job's key-value store, on rank 0: small values (addresses, ports, counters) that all ranks read and
 /// change. Keys are texts, values are bytes. A call that makes the store larger than 16 MiB, where each key
 /// counts as 256 bytes, fails the job. Thread-safe. Every call
-/// @throws Error: usage (a key or value that is too long), the failure of the job (lost_rank names the rank),
-/// or deadline when rank 0 does not answer.
+/// @throws Error: usage (a key or value that is too long, the job was left), the failure of the job
+/// (lost_rank names the rank), or deadline when rank 0 does not answer.
 class MUSTER_EXPORT Store {
  public:
   static constexpr std::size_t max_key_bytes = 250;

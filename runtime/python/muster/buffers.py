@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the memory of arrays: by DLPack, __cuda_array_interface__ or the buffer protocol, without importing their package."""
+"""Finds the memory of arrays: by the buffer protocol, DLPack or __cuda_array_interface__, without importing their package."""
 from __future__ import annotations
 
 import ctypes
@@ -56,12 +56,13 @@ def elements(array: Any, written: bool = False) -> Elements:
     """
     if written and type(array).__module__.partition(".")[0] in ("jax", "jaxlib"):
         raise usage("a jax array cannot be changed: give the operation a NumPy array, or another one, for its result")
-    if hasattr(array, "__cuda_array_interface__"):
-        return from_cuda(array.__cuda_array_interface__, array, written)
+    if hasattr(array, "detach"):
+        array = array.detach()  # PyTorch shows no protocol the memory of a tensor that requires a gradient
     try:
         view = memoryview(array)
-    except TypeError:
-        return from_dlpack(array.detach() if hasattr(array, "detach") else array)
+    except (TypeError, BufferError):
+        capsule = dlpack_capsule(array)
+        return from_cuda(array, written) if capsule is None else from_dlpack(capsule, array)
     return from_view(view, written)
 
 
@@ -111,10 +112,16 @@ def product(shape: list[int]) -> int:
     return count
 
 
-def from_dlpack(array: Any) -> Elements:
-    if not hasattr(array, "__dlpack__"):
-        raise usage(f"a {type(array).__name__} is no array: it has neither __dlpack__ nor __cuda_array_interface__ nor the buffer protocol")
-    capsule = array.__dlpack__()  # its destructor releases the tensor
+def dlpack_capsule(array: Any) -> Any:
+    """The array's memory in DLPack's form, which has bfloat16; None if the array does not give it."""
+    try:
+        return array.__dlpack__()
+    except (AttributeError, BufferError):
+        return None
+
+
+def from_dlpack(capsule: Any, array: Any) -> Elements:
+    """The capsule's destructor releases the tensor."""
     tensor = DLTensor.from_address(capsule_pointer(capsule, b"dltensor"))
     if tensor.device_type not in HOST_DEVICES + CUDA_DEVICES:
         raise usage(f"the array is on a device of DLPack's type {tensor.device_type}: only host memory and CUDA's can be used")
@@ -126,7 +133,12 @@ def from_dlpack(array: Any) -> Elements:
     return Elements(address, product(shape), name, tensor.device_type in CUDA_DEVICES, (array, capsule))
 
 
-def from_cuda(interface: dict, array: Any, written: bool) -> Elements:
+def from_cuda(array: Any, written: bool) -> Elements:
+    try:
+        interface = array.__cuda_array_interface__
+    except Exception:  # pylint: disable=broad-exception-caught  # a property, which says so in its package's own way
+        raise usage(f"a {type(array).__name__} is no array: it gives its memory neither by the buffer protocol nor by __dlpack__ nor by "
+                    "__cuda_array_interface__") from None
     code, size = interface["typestr"][1], int(interface["typestr"][2:])
     name = supported(f"{TYPESTR_CODES.get(code, 'unknown')}{8 * size}")
     address, readonly = interface["data"]

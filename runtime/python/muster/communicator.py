@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from typing import Any, Sequence
 
@@ -23,24 +24,48 @@ def counts_array(counts: Sequence[int]) -> ctypes.Array:
 
 # What must be freed before the job is left.
 in_use: weakref.WeakSet = weakref.WeakSet()
+# By owner.
+finalizers: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def finalizer(owner: Any, free: Any, handle: ctypes.c_void_p) -> weakref.finalize:
+    """Frees the handle when it is called, or with its owner."""
+    finalizers[owner] = weakref.finalize(owner, free, handle)
+    return finalizers[owner]
+
+
+def detach_finalizers() -> None:
+    """A forked child is no rank: to free communicators there would wait for threads that it does not have."""
+    for one in list(finalizers.values()):
+        one.detach()
+
+
+os.register_at_fork(after_in_child=detach_finalizers)
+
+
+def open_handle(owner: Any) -> ctypes.c_void_p:
+    """The handle of a work or reducer, which close() frees."""
+    if not owner.close.alive:
+        raise usage(f"the {type(owner).__name__.lower()} is closed: close() or Job.leave() was called before, or another process made it")
+    return owner.handle
 
 
 class Work:
     """An operation that runs beside the program. Its buffers must not be used until it is complete."""
 
     def __init__(self, handle: ctypes.c_void_p, buffers: tuple):
-        self._handle, self._buffers = handle, buffers
-        self.close = weakref.finalize(self, library.muster_work_free, handle)
+        self.handle, self._buffers = handle, buffers
+        self.close = finalizer(self, library.muster_work_free, handle)
         in_use.add(self)
 
     def wait(self) -> None:
         """Returns when it is complete. Raises the error with which it failed."""
-        check(library.muster_work_wait(self._handle))
+        check(library.muster_work_wait(open_handle(self)))
 
     def test(self) -> bool:
         """Whether it is complete; does not wait."""
         complete = ctypes.c_int()
-        check(library.muster_work_test(self._handle, ctypes.byref(complete)))
+        check(library.muster_work_test(open_handle(self), ctypes.byref(complete)))
         return complete.value != 0
 
 
@@ -55,7 +80,7 @@ class Communicator:
 
     def __init__(self, handle: ctypes.c_void_p):
         self.handle = handle
-        self._free = weakref.finalize(self, library.muster_communicator_free, handle)
+        self._free = finalizer(self, library.muster_communicator_free, handle)
 
     @property
     def rank(self) -> int:
@@ -76,9 +101,9 @@ class Communicator:
         """The buffer's elements, if they are in this communicator's memory."""
         found = elements(buffer, written)
         on_gpu = self.backend == "nccl"
-        if found.on_gpu != on_gpu and self.size > 1:
+        if found.on_gpu != on_gpu:
             raise usage(f"the array is in {'a GPU' if found.on_gpu else 'the host'}'s memory, and this communicator works on "
-                        f"{'a GPU' if on_gpu else 'the host'}'s")
+                        f"{'a GPU' if on_gpu else 'the host'}'s: use Job.{'host_world()' if on_gpu else 'world() of a job on GPUs'}")
         return found
 
     def _pair(self, source: Any, result: Any, name: str, sources: int = 1, results: int = 1) -> tuple[Elements, Elements]:

@@ -72,7 +72,7 @@ def leave_open_jobs() -> None:
 
 
 def join(*, deadline: float = 60, operation_timeout: float = 600, heartbeat_timeout: float = 10, device: str = "auto",
-         tolerate_rank_loss: bool = False, stall_warning: float = 30, abort_grace: float = 1.2) -> Job:
+         tolerate_rank_loss: bool = False, stall_warning: float = 30, abort_grace: float = 1.2, cpu_ranks: int = 0) -> Job:
     """Joins the job that srun, mpirun, torchrun or the variables RANK and WORLD_SIZE describe; without any, a job of one
     rank. Once per process. Times are in seconds; muster::JoinOptions explains each.
 
@@ -84,7 +84,7 @@ def join(*, deadline: float = 60, operation_timeout: float = 600, heartbeat_time
     options = c.JoinOptions(
         deadline_ms=milliseconds(deadline), operation_timeout_ms=milliseconds(operation_timeout), device=c.DEVICES[device],
         heartbeat_timeout_ms=milliseconds(heartbeat_timeout), tolerate_rank_loss=int(tolerate_rank_loss),
-        stall_warning_ms=milliseconds(stall_warning), abort_grace_ms=milliseconds(abort_grace))
+        stall_warning_ms=milliseconds(stall_warning), abort_grace_ms=milliseconds(abort_grace), cpu_ranks=cpu_ranks)
     made = ctypes.c_void_p()
     end_on_uncaught_errors()
     check(library.muster_join_abi(c.ABI_VERSION, ctypes.byref(options), ctypes.byref(made)))

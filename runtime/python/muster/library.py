@@ -25,7 +25,8 @@ def structure(name, **fields):
 
 JoinOptions = structure(
     "JoinOptions", deadline_ms=(c_int64, 60000), operation_timeout_ms=(c_int64, 600000), heartbeat_timeout_ms=(c_int64, 10000),
-    device=c_int32, tolerate_rank_loss=c_int32, stall_warning_ms=(c_int64, 30000), abort_grace_ms=(c_int64, 1200))
+    device=c_int32, tolerate_rank_loss=c_int32, stall_warning_ms=(c_int64, 30000), abort_grace_ms=(c_int64, 1200),
+    cpu_ranks=c_int64)
 Hello = structure(
     "Hello", rank=c_int32, local_rank=c_int32, pid=c_int64, host=c_char_p, boot_id=c_char_p, address=c_char_p, gpu=c_char_p,
     gpu_uuid=c_char_p, cpus=c_char_p, muster_version=c_char_p, plugin_version=c_char_p, nccl_version=c_char_p)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import weakref
 from typing import Any, Sequence
 
 from . import library as c
-from .communicator import Communicator, counts_array, in_use, reduction_number
+from .communicator import Communicator, counts_array, finalizer, in_use, open_handle, reduction_number
 from .errors import check, usage
 from .library import library
 
@@ -35,26 +34,26 @@ class Reducer:
         made = ctypes.c_void_p()
         check(library.muster_reducer_new(communicator.handle, len(self._gradients), counts_array([gradient.count for gradient in self._gradients]),
                                          places, ctypes.byref(options), ctypes.byref(made)))
-        self._handle, self._communicator = made, communicator
-        self.close = weakref.finalize(self, library.muster_reducer_free, made)  #: waits for running reductions; Job.leave() calls it
+        self.handle, self._communicator = made, communicator
+        self.close = finalizer(self, library.muster_reducer_free, made)  #: waits for running reductions; Job.leave() calls it
         in_use.add(self)
 
     def ready(self, parameter: int, stream: int | None = None) -> None:
         """Marks this parameter's gradient as complete; it must not be touched until finish(). Does not wait."""
-        check(library.muster_reducer_ready(self._handle, parameter, stream))
+        check(library.muster_reducer_ready(open_handle(self), parameter, stream))
 
     def finish(self, stream: int | None = None) -> None:
         """Ends the step. On host memory it waits until the gradients are reduced; on a GPU only `stream` waits."""
-        check(library.muster_reducer_finish(self._handle, stream))
+        check(library.muster_reducer_finish(open_handle(self), stream))
 
     @property
     def own_chunks(self) -> range:
         """This rank's chunks; without `chunks` one, with the number of the rank."""
         begin, end = ctypes.c_uint64(), ctypes.c_uint64()
-        check(library.muster_reducer_chunks(self._handle, ctypes.byref(begin), ctypes.byref(end)))
+        check(library.muster_reducer_chunks(open_handle(self), ctypes.byref(begin), ctypes.byref(end)))
         return range(begin.value, end.value)
 
     @property
     def buckets(self) -> int:
         """The number of buckets, each of which is reduced as soon as its gradients are ready."""
-        return library.muster_reducer_buckets(self._handle)
+        return library.muster_reducer_buckets(open_handle(self))

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """Small values (addresses, ports, counters) on rank 0, which all ranks read and change: Job.store. Thread-safe.
+    """Small values (addresses, ports, counters) on rank 0, which all ranks read and change: Job.store. Thread-safe while
+    neither Job.shrink() nor Job.leave() runs.
 
     Keys have 250 bytes at most, values 64 KiB. A call that makes the store larger than 16 MiB, where each key counts as 256
     bytes, fails the job. Every call raises RankLost as soon as a rank is lost, and Error "usage" after Job.leave().

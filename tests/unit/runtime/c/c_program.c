@@ -27,6 +27,9 @@ static void check_refused_joins(void) {
   options.device = MUSTER_DEVICE_CPU;
   options.tolerate_rank_loss = 2;
   FAILS(muster_join(&options, &job), MUSTER_USAGE, MUSTER_ERROR_USAGE, "tolerate_rank_loss is 2");
+  options.tolerate_rank_loss = 0;
+  options.cpu_ranks = -1;
+  FAILS(muster_join(&options, &job), MUSTER_USAGE, MUSTER_ERROR_USAGE, "cpu_ranks is -1, not 0 or more");
   longer.known.size = sizeof longer;
   FAILS(muster_join(&longer.known, &job), MUSTER_USAGE, MUSTER_ERROR_USAGE, "does not know");
 }
@@ -347,7 +350,8 @@ int main(int argc, char** argv) {
   options.device = MUSTER_DEVICE_CPU;
   /* A program built before later members were added. */
   options.size = offsetof(muster_join_options, stall_warning_ms);
-  options.stall_warning_ms = options.abort_grace_ms = INT64_MIN;
+  options.stall_warning_ms = options.abort_grace_ms = options.cpu_ranks = INT64_MIN;
+  if (argc == 1) options.heartbeat_timeout_ms = INT64_MAX;
   status = muster_join(&options, &job);
   if (status != MUSTER_OK) {
     if (!muster_last_error_reported_elsewhere()) fprintf(stderr, "c_program: %s\n", muster_last_error());

@@ -1,6 +1,20 @@
 ! SPDX-License-Identifier: Apache-2.0
+module losses
+  use muster
+  implicit none
+
+contains
+
+  subroutine save(loss, context) bind(c)
+    type(muster_loss), intent(in) :: loss
+    type(c_ptr), value :: context
+    print '(a,i0,a,l1)', 'lost ranks: ', loss%rank_count, ', with a context: ', c_associated(context)
+  end subroutine
+end module
+
 program sum_of_ranks
   use muster
+  use losses
   implicit none
   type(muster_join_options) :: options
   type(c_ptr) :: job, world
@@ -17,6 +31,7 @@ program sum_of_ranks
   print '(a,i0,a,i0,a,f0.1)', 'rank ', muster_rank(job), ' of ', muster_size(job), ': sum ', values(100)
   if (muster_all_reduce(world, c_null_ptr, c_null_ptr, 1_c_size_t, MUSTER_FLOAT64, MUSTER_SUM, c_null_ptr) == MUSTER_OK) stop 3
   print '(a)', muster_message()
+  call expect_losses()
   call start_sum()
   call sample()
   call reduce_gradients()
@@ -31,6 +46,13 @@ contains
     values = 1
     call check(muster_all_reduce(world, c_loc(values), c_loc(values), int(muster_rank(job) + 1, c_size_t), &
                                  MUSTER_FLOAT64, MUSTER_SUM, c_null_ptr))
+  end subroutine
+
+  ! No rank is lost here, and the job would not go on.
+  subroutine expect_losses()
+    call check(muster_on_rank_lost(job, c_funloc(save), c_null_ptr, 30000_c_int64_t))
+    if (muster_shrink(job, 1000_c_int64_t) /= MUSTER_USAGE) stop 10
+    if (muster_last_error_code() /= MUSTER_ERROR_USAGE) stop 11
   end subroutine
 
   ! Each rank's 1 times its number from 1, in the background.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // broadcast_state() and averages over ranks, on as many ranks as the launcher started.
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "catch.hpp"
@@ -11,6 +14,21 @@
 #include "runtime/scenarios/world.hpp"
 
 using namespace muster;
+
+namespace {
+
+template <typename T>
+concept CanBeAdded = requires(State& state, T& part) {
+  state.add(part);
+};
+static_assert(CanBeAdded<SamplerPosition> && CanBeAdded<std::array<float, 3>> &&
+              CanBeAdded<std::span<float, 3>>);
+// Only their pointers would be copied.
+static_assert(!CanBeAdded<int*> && !CanBeAdded<int* [2]> && !CanBeAdded<std::vector<int*>>);
+static_assert(!CanBeAdded<std::string_view> && !CanBeAdded<std::span<SamplerPosition>> &&
+              !CanBeAdded<std::span<const float>>);
+
+}  // namespace
 
 TEST_CASE("rank 0's state is copied to every rank, to the bit") {
   auto world = job().host_world();
@@ -47,6 +65,19 @@ TEST_CASE("rank 0's state is copied to every rank, to the bit") {
   std::vector<float> shorter(first ? 3 : 4);
   CHECK(catch_error([&] { broadcast_state(world, State().add(std::span<float>(shorter))); }).code() ==
         ErrorCode::usage);
+}
+
+TEST_CASE("the memory of a span is copied, whether its extent is fixed or not") {
+  auto world = job().host_world();
+  auto const first = static_cast<float>(world.rank());
+  std::array<float, 2> temporary{first, 1}, fixed{first, 2}, dynamic{first, 3};
+  std::span const of_fixed(fixed);
+  std::span<float> of_dynamic(dynamic);
+  broadcast_state(world, State().add(std::span(temporary)).add(of_fixed).add(of_dynamic));
+  CHECK(temporary == std::array<float, 2>{0, 1});
+  CHECK(fixed == std::array<float, 2>{0, 2});
+  CHECK(dynamic == std::array<float, 2>{0, 3});
+  CHECK(of_fixed.data() == fixed.data());
 }
 
 TEST_CASE("averages over ranks are weighted, and ranks without samples do not count") {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Servers and clients: staleness, fixed order of additions, lost workers, deadlines and messages that cannot
-// be.
+// Servers and clients: staleness, fixed order of additions, lost workers, deadlines and invalid messages.
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -253,6 +252,26 @@ TEST_CASE("a wait that is too long names the worker or the server that is missin
   hold = false;
 }
 
+TEST_CASE("a client that has waited in vain for a server does not wait again when it is closed") {
+  auto of = options(1, 0);
+  of.deadline = 2s;
+  std::atomic<bool> hold{true};
+  ServerFixture fixture(4, of, 2, [&](std::span<float>, const ParameterUpdate&) {
+    while (hold) std::this_thread::sleep_for(1ms);
+  });
+  auto client = fixture.connect(1);
+  client->push_part({0, 0}, 0, Values(4, 1));
+  client->end_push({0, 0}, {}, {});
+  auto const begin = Deadline::Clock::now();
+  auto const silent = error_of([&] { client->flush(); });
+  REQUIRE(silent);
+  CHECK(silent->code() == ErrorCode::deadline);
+  auto const middle = Deadline::Clock::now();
+  client.reset();
+  CHECK(2 * (Deadline::Clock::now() - middle) < middle - begin);
+  hold = false;
+}
+
 TEST_CASE("a client reports a lost server, and first the job's own failure") {
   ServerFixture fixture(4, options(1, 0), 2);
   std::atomic<bool> failed{false};
@@ -288,6 +307,38 @@ TEST_CASE("what the update function throws fails the clients' calls") {
   CHECK(has(error_of([&] { client->add_sums({}); })->what(), "the update diverged"));
 }
 
+// A lost worker's gradient is left out, which makes the update of a clock.
+TEST_CASE("an update function that throws when a worker is lost fails the other ranks' calls") {
+  bool const by_push = GENERATE(true, false);
+  ServerFixture fixture(4, options(1, 0), 3, [by_push](std::span<float>, const ParameterUpdate&) {
+    if (by_push) throw Error(ErrorCode::system, "the update diverged");
+    throw 5;
+  });
+  auto const* const text = by_push ? "the update diverged" : "an exception that is no std::exception";
+  auto const left = fixture.connect(1), reader = fixture.connect(0);
+  auto lost = fixture.connect(2);
+  left->push_part({0, 0}, 0, Values(4));
+  left->end_push({0, 0}, {}, {});
+  left->flush();
+  std::optional<Error> waiting, reading;
+  std::thread waits([&] { waiting = error_of([&] { left->wait_for(0); }); });
+  std::thread reads([&] {
+    Values values(4);
+    reading = error_of([&] { reader->read(0, values, 1, false); });
+  });
+  if (by_push) {
+    lost->push_part({0, 1}, 0, Values(4));
+    lost->end_push({0, 1}, {}, {});
+  }
+  lost.reset();
+  waits.join();
+  reads.join();
+  REQUIRE((waiting && reading));
+  CHECK(has(waiting->what(), text));
+  CHECK(has(reading->what(), text));
+  CHECK(has(error_of([&] { fixture.servers[0]->check(); })->what(), text));
+}
+
 TEST_CASE("a push has a limited number of arguments and sums") {
   ServerFixture fixture(4, options(1, std::nullopt), 2);
   auto const client = fixture.connect(1);
@@ -313,7 +364,7 @@ TEST_CASE("while strangers flood a server's listener, workers connect and push")
   CHECK(fixture.parameters() == Values(4, 2));
 }
 
-TEST_CASE("a message that cannot be ends its connection and nothing else") {
+TEST_CASE("an invalid message ends its connection and nothing else") {
   auto const push = [](std::uint64_t clock, std::uint64_t index, std::uint64_t offset, std::size_t bytes) {
     PushPart part{1, clock, index, offset};
     part.payload.resize(bytes);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lost_rank.py continue|end|catch|own|compute|wait|early|closed RANK: this rank is lost while all reduce. The others go on without it, or do not catch the
-error, or catch it and end; or the rank raises an exception of its own; or the others call nothing of Muster, or wait for a value in the store; or the
-rank returns early, and the others catch the error and end, or get an error of a communication library in its place."""
+"""lost_rank.py continue|end|catch|own|compute|wait|early|closed|save RANK: this rank is lost while all reduce. The others go on without it, or do not
+catch the error, or catch it and end; or the rank raises an exception of its own; or the others call nothing of Muster, or wait for a value in the store;
+or the rank returns early, and the others catch the error and end, or get an error of a communication library in its place; or the others save without
+end."""
 import array
 import atexit
 import os
@@ -13,10 +14,12 @@ import muster
 from muster.watch import watch
 
 case, lost = sys.argv[1], int(sys.argv[2])
-job = muster.join(device="cpu", tolerate_rank_loss=case == "continue", deadline=60)
+job = muster.join(device="cpu", tolerate_rank_loss=case == "continue", deadline=60, abort_grace=0 if case == "save" else 1.2)
 size = job.size
 saved = []
-if case != "compute":
+if case == "save":
+    job.on_rank_lost(lambda ranks, what: time.sleep(60), deadline=1)
+elif case != "compute":
     job.on_rank_lost(lambda ranks, what: saved.append((ranks, what)))
 host = job.roster[lost].host
 world = job.world()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package in a job of one rank: what memory it finds, and what it refuses."""
 import array
+import ctypes
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import threading
 import unittest
 
 import muster
-from muster.buffers import elements
+from muster.buffers import DLTensor, elements
 
 
 class CudaArray:
@@ -16,6 +17,34 @@ class CudaArray:
 
     def __init__(self, **changes):
         self.__cuda_array_interface__ = {"shape": (2, 3), "typestr": "<f4", "data": (4096, False), "version": 3, **changes}
+
+
+capsule_new = ctypes.pythonapi.PyCapsule_New
+capsule_new.restype = ctypes.py_object
+capsule_new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+class GpuTensor:
+    """Like PyTorch's in bfloat16 on a GPU. With `dlpack` off, DLPack cannot give its memory."""
+
+    def __init__(self, requires_grad=False, dlpack=True, interface=None):
+        self.requires_grad, self.dlpack, self.interface = requires_grad, dlpack, interface
+        self.shape = (ctypes.c_int64 * 2)(2, 3)
+        self.tensor = DLTensor(data=4096, device_type=2, ndim=2, code=4, bits=16, lanes=1, shape=self.shape)
+
+    def detach(self):
+        return GpuTensor(False, self.dlpack, self.interface)
+
+    def __dlpack__(self):
+        if self.requires_grad or not self.dlpack:
+            raise BufferError("it cannot be exported")
+        return capsule_new(ctypes.addressof(self.tensor), b"dltensor", None)
+
+    @property
+    def __cuda_array_interface__(self):
+        if self.requires_grad or self.interface is None:
+            raise RuntimeError("it has no such interface")
+        return self.interface
 
 
 class Buffers(unittest.TestCase):
@@ -45,6 +74,15 @@ class Buffers(unittest.TestCase):
         self.refused(CudaArray(strides=(4, 8)), "not contiguous")
         self.refused(CudaArray(data=(4096, True)), "read-only")
         self.refused(CudaArray(typestr="<c8"), "arrays of unknown64 cannot be communicated")
+
+    def test_tensors_on_a_gpu(self):
+        for requires_grad in (False, True):
+            found = elements(GpuTensor(requires_grad), written=True)
+            self.assertEqual((found.address, found.count, found.type, found.on_gpu, found.bytes), (4096, 6, "bfloat16", True, 12))
+        by_interface = GpuTensor(True, dlpack=False, interface={"shape": (2, 3), "typestr": "<f4", "data": (8192, False)})
+        found = elements(by_interface, written=True)
+        self.assertEqual((found.address, found.count, found.type, found.on_gpu), (8192, 6, "float32", True))
+        self.refused(GpuTensor(dlpack=False), "a GpuTensor is no array: it gives its memory neither by the buffer protocol nor by __dlpack__ nor by ")
 
     def test_numpy(self):
         try:
@@ -88,11 +126,33 @@ class Alone(unittest.TestCase):
             world.all_gather(values, array.array("f", [0, 0, 0]))
         with self.assertRaisesRegex(muster.Error, "broadcast: rank 5 is not in"):
             world.broadcast(values, 5)
+        with self.assertRaisesRegex(muster.Error, "the array is in a GPU's memory, and this communicator works on the host's: use Job.world.. of a job on GPUs"):
+            world.all_reduce(array.array("f", [0] * 6), out=CudaArray())
         self.refuse_failures(job)
         self.use_store(job.store)
+        closed = self.refuse_closed(world)
+        work, reducer = world.all_reduce_async(values), muster.Reducer(world, [values])
         job.leave()
+        self.refuse_calls(closed + [(work, "wait"), (reducer, "finish")])
         with self.assertRaisesRegex(muster.Error, "store: the job was left already"):
             job.store.put("key", "")
+
+    def refuse_closed(self, world):
+        """Closes a work and a reducer. Their calls, which must raise Error then."""
+        values = array.array("f", [3, 4])
+        work, reducer = world.all_reduce_async(values), muster.Reducer(world, [values])
+        work.wait()
+        work.close()
+        reducer.close()
+        calls = [(work, "wait"), (work, "test"), (reducer, "ready", 0), (reducer, "finish"), (reducer, "buckets"), (reducer, "own_chunks")]
+        self.refuse_calls(calls)
+        return calls
+
+    def refuse_calls(self, calls):
+        for owner, name, *arguments in calls:
+            with self.assertRaisesRegex(muster.Error, f"the {type(owner).__name__.lower()} is closed: close.. or Job.leave.. was called before") as caught:
+                getattr(owner, name)(*arguments)
+            self.assertEqual(caught.exception.code, "usage")
 
     def use_store(self, store):
         store.put("key", "text")
@@ -119,6 +179,8 @@ class Alone(unittest.TestCase):
             job.shrink()
         with self.assertRaisesRegex(muster.Error, "there is no device 'tpu'"):
             muster.join(device="tpu")
+        with self.assertRaisesRegex(muster.Error, "join: cpu_ranks is -1, not 0 or more"):
+            muster.join(cpu_ranks=-1)
 
     def test_sampler(self):
         sampler = muster.Sampler(10, 1, 3, muster.Position(seed=3))
@@ -128,6 +190,31 @@ class Alone(unittest.TestCase):
         self.assertEqual(muster.share_of(10, 0, 4), range(3))
         with self.assertRaises(muster.Error):
             muster.Sampler(0, 0, 1)
+
+
+class Forked(unittest.TestCase):
+    def test_a_child_frees_nothing_of_its_parent(self):
+        program = """
+import array, os, sys, muster, muster.library
+parent, library, values = os.getpid(), muster.library.library, array.array("f", [1])
+for name in ("communicator", "work", "reducer"):
+    def free(handle, name=name):
+        print(name, "of the parent" if os.getpid() == parent else "of the child", flush=True)
+    setattr(library, f"muster_{name}_free", free)
+job = muster.join(device="cpu")
+world = job.world()
+work, reducer = world.all_reduce_async(values), muster.Reducer(world, [values])
+if os.fork() == 0:
+    try:
+        work.wait()
+    except muster.Error as error:
+        print(error, flush=True)
+    sys.exit()
+os.wait()"""
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+        lines = ended.stdout.splitlines()
+        self.assertEqual(lines[0], "the work is closed: close() or Job.leave() was called before, or another process made it")
+        self.assertEqual(sorted(lines[1:]), [f"{name} of the parent" for name in ("communicator", "reducer", "work")], ended.stderr)
 
 
 class Documentation(unittest.TestCase):

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A communicator over the control plane, for jobs that go on after losing ranks.
 #include <thread>
+#include <tuple>
 
 #include "catch.hpp"
 #include "communicator/control_plane/control_plane_communicator.hpp"
 #include "has.hpp"
+#include "muster/state.hpp"
 #include "runtime/communicator/contexts.hpp"
 #include "runtime/control_plane/thrown_errors.hpp"
 #include "runtime/scenarios/errors.hpp"
@@ -111,6 +113,11 @@ TEST_CASE("collectives without MPI give the right results, over the control plan
     world.reduce_scatter(std::span<const float>(std::vector<float>{0, 1, 2, 3, 4, 5}), std::span(slice));
     require(slice == std::vector<float>{6.0f * static_cast<float>(rank), 6.0f * static_cast<float>(rank) + 3},
             "reduce_scatter");
+    std::vector<int> sums(300'000, rank + 1);  // in place, and more than one piece
+    std::span const own_share(&sums[100'000 * static_cast<std::size_t>(rank)], 100'000);
+    world.reduce_scatter(sums, own_share);
+    require(std::equal(own_share.begin(), own_share.end(), std::vector<int>(100'000, 6).begin()),
+            "reduce_scatter in place");
     std::vector<int> reduced(400'000, rank + 1);  // more than one piece
     world.reduce(std::span(reduced), 1);
     require(reduced == std::vector<int>(400'000, rank == 1 ? 6 : rank + 1), "reduce");
@@ -173,6 +180,44 @@ TEST_CASE("when a rank leaves too early, the error names the operation in which 
             splits ? " for it in split 1 of communicator 'host'" : " for it in operation 1 on "));
 }
 
+TEST_CASE("reductions go on without a rank whose loss the job survives") {
+  ControlPlaneFixture fixture(3);
+  check_no_errors(fixture.run_on_all([](int, ControlPlane& plane) { plane.survive_loss_of({2}, 20s); }));
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+    if (rank == 2) return plane.abort_connections();
+    auto world = make_communicator(fixture, rank);
+    std::vector<float> const in{1, 2, 3};
+    std::vector<float> all = in, slice(1), share(rank == 0 ? 2 : 1);
+    world.all_reduce(std::span(all));
+    require(all == std::vector<float>{2, 4, 6}, "all_reduce");
+    world.reduce_scatter(in, slice);
+    require(slice == std::vector<float>{rank == 0 ? 2.0f : 4.0f}, "reduce_scatter");
+    world.reduce_scatter_v(in, share, std::vector<std::size_t>{2, 1, 0});
+    require(share == (rank == 0 ? std::vector<float>{2, 4} : std::vector<float>{6}), "reduce_scatter_v");
+  });
+  check_no_errors(thrown);
+}
+
+TEST_CASE("after leave() a communicator without MPI and the job's store refuse every call at once") {
+  auto const hosts = GENERATE(Hosts::several, Hosts::one);
+  ControlPlaneFixture fixture(2);
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+    auto world = make_communicator(fixture, rank, hosts);
+    std::vector<float> values(10);
+    world.all_reduce(std::span(values));
+    plane.final_barrier("leave", 60s);
+    plane.leave();
+    auto const refused = [](const auto& call) { return catch_error(call).code() == ErrorCode::usage; };
+    require(refused([&] { world.all_reduce(std::span(values)); }), "all_reduce");
+    require(refused([&] { world.split(0); }), "split");
+    require(refused([&] { broadcast_state(world, State().add(rank)); }), "host_all_gather");
+    require(refused([&] { plane.barrier("again", 60s); }), "barrier");
+    require(refused([&] { plane.put("key", {}); }), "put");
+    require(refused([&] { plane.get("key", 60s); }), "get");
+  });
+  check_no_errors(thrown);
+}
+
 TEST_CASE("when ranks call different collectives without MPI, the error names them at once") {
   auto const hosts = GENERATE(Hosts::several, Hosts::one);
   ControlPlaneFixture fixture(2);
@@ -187,4 +232,44 @@ TEST_CASE("when ranks call different collectives without MPI, the error names th
   CHECK(has(thrown[0]->what(), "rank 1 (host h1, GPU 0000:01:00.0) called barrier"));
   CHECK(has(thrown[0]->what(), "rank 0 (host h0, GPU 0000:00:00.0) called all_reduce of 10 float32, sum"));
   CHECK(thrown[0]->reported_elsewhere() != thrown[1]->reported_elsewhere());
+}
+
+TEST_CASE("a recv without MPI takes only a send of its own type and length") {
+  struct Message {
+    DataType type;
+    std::size_t bytes;
+  };
+  constexpr std::size_t mebibyte = 1u << 20;
+  // The bytes of the first piece are equal; of the last messages those of all pieces.
+  auto const [sent, received, difference] =
+      GENERATE(std::tuple(Message{DataType::float32, 400}, Message{DataType::int32, 400},
+                          "a recv of 100 int32 met a send of 100 float32 on rank 0 "),
+               std::tuple(Message{DataType::int8, 6 * mebibyte}, Message{DataType::int8, 2 * mebibyte},
+                          "a recv of 2097152 int8 met a send of 6291456 int8 on rank 0 "),
+               std::tuple(Message{DataType::int8, 2 * mebibyte}, Message{DataType::int8, 6 * mebibyte},
+                          "a recv of 6291456 int8 met a send of 2097152 int8 on rank 0 "));
+  INFO(difference);
+  ControlPlaneFixture fixture(2);
+  std::vector<std::uint8_t> const from(sent.bytes, 1);
+  std::vector<std::uint8_t> to(received.bytes);
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane&) {
+    detail::ControlPlaneCommunicator world(
+        detail::CommunicatorGroup(make_job_context(fixture, rank, Hosts::several), "host"));
+    if (rank == 0) {
+      world.run({detail::OperationKind::send, from.data(), nullptr, sent.bytes / size_of(sent.type),
+                 sent.type, Reduction::sum, 1},
+                nullptr);
+      return world.run({detail::OperationKind::barrier}, nullptr);
+    }
+    world.run({detail::OperationKind::recv, to.data(), to.data(), received.bytes / size_of(received.type),
+               received.type, Reduction::sum, 0},
+              nullptr);
+  });
+  REQUIRE((thrown[0] && thrown[1]));
+  for (const auto& error : thrown) {
+    CHECK(error->code() == ErrorCode::usage);
+    CHECK(has(error->what(), "recv on communicator 'host', rank 1 (host h1, GPU 0000:01:00.0): "));
+    CHECK(has(error->what(), difference));
+  }
+  CHECK(to == std::vector<std::uint8_t>(received.bytes));
 }
