@@ -261,12 +261,14 @@ void ControlPlaneCommunicator::all_gather_v(const CollectiveCall& call) {
 
 void ControlPlaneCommunicator::reduce_scatter(const CollectiveCall& call,
                                               std::span<const std::size_t> counts) {
-  auto share = call;
-  for (std::size_t r = 0; r < ranks(); ++r) {
-    share.count = counts[r];
-    reduce_in_pieces(share, static_cast<int>(r) == rank() ? call.out : nullptr);
-    share.in = at_element(share.in, share.count, call.type);
-  }
+  auto const own = counts.begin() + rank();
+  auto const begin = std::accumulate(counts.begin(), own, std::size_t{0});
+  auto whole = call;
+  whole.count = std::accumulate(own, counts.end(), begin);
+  std::vector<std::byte> reduced(whole.count * size_of(call.type));
+  reduce_in_pieces(whole, reduced.data());
+  std::copy_n(at_element(reduced.data(), begin, call.type), *own * size_of(call.type),
+              static_cast<std::byte*>(call.out));
 }
 
 void ControlPlaneCommunicator::all_to_all(const CollectiveCall& call) {
