@@ -104,9 +104,11 @@ class SurvivorVerdict : private Verdict {
         has_any = true;
         if (facts_.is_cut_off(r) || facts_.is_ended_by_fault(r) || is_own_error(line)) continue;
         if (is_new(r) && excuses_line_of_new(r, line)) continue;
-        ++(line.starts_with("shrink: ") ? too_few : losses);
+        // A new process prints where its own step does: its line is besides that of the job.
+        if (!is_new(r)) ++(line.starts_with("shrink: ") ? too_few : losses);
         bool const is_of_recovery = result_.faults.size() > 1 && line.starts_with("join: ");
-        if (!is_of_recovery && !facts_.names_culprit(line)) add("rank {} named no culprit: {}", r, line);
+        if (!is_of_recovery && !names_follower(line) && !facts_.names_culprit(line))
+          add("rank {} named no culprit: {}", r, line);
       }
     }
     auto allowed = result_.faults.size();
@@ -116,6 +118,13 @@ class SurvivorVerdict : private Verdict {
     bool const may_wait_alone = result_.faults.size() > 1 && has_silence();
     if (too_few > 1 && !may_wait_alone) add("{} lines of ranks that are too few", too_few);
     if (!has_any && !excuses_silence()) add("no line");
+  }
+
+  // A new process that ended because the first one of its host did.
+  bool names_follower(const std::string& line) const {
+    return line.starts_with("grow: ") &&
+           std::any_of(result_.faults.begin(), result_.faults.end(),
+                       [this](const Fault& fault) { return is_new(static_cast<std::size_t>(fault.rank)); });
   }
 
   // It does not go on. It may know of its own way to the job only, most of all after two faults.
