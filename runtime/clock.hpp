@@ -23,10 +23,10 @@ class Simulation {
   /// Waits until `until`, or until a notify_all() of the process.
   virtual void wait(std::unique_lock<std::mutex>& lock, time_point until) = 0;
   virtual void notify_all() = 0;
-  /// Instead of a thread: calls `run` whenever the process's control thread may have work, until it returns
-  /// false.
-  virtual void start_thread(std::function<bool()> run) = 0;
-  virtual void join_thread() = 0;
+  /// Instead of the thread of `owner`: calls `run` whenever the process's control threads may have work,
+  /// until it returns false.
+  virtual void start_thread(const void* owner, std::function<bool()> run) = 0;
+  virtual void join_thread(const void* owner) = 0;
   virtual void print_line(const std::string& line) = 0;
   [[noreturn]] virtual void end_process(int exit_code) = 0;
   /// exit() does not end the process before `until`.

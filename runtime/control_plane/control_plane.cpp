@@ -42,15 +42,20 @@ std::shared_ptr<ControlPlane> ControlPlane::listen(const Key& key) {
   return plane;
 }
 
-void ControlPlane::start_coordinator(ControlPlaneOptions options) {
+void ControlPlane::set_options(ControlPlaneOptions options) {
   options_ = with_default_leaders(std::move(options));
+  watchdog_.pause(options_.watchdog_paused);
+}
+
+void ControlPlane::start_coordinator(ControlPlaneOptions options) {
+  set_options(std::move(options));
   coordinator_ = std::make_unique<Coordinator>(
       thread_.io(), [this](const Message& message) { handlers_.dispatch(message); }, options_.roster,
       options_.host_leaders, options_.heartbeat_timeout, options_.stall_warning,
       operation_tracker_.flight_recorder());
   if (acceptor_) coordinator_->open(std::move(acceptor_), options_.listener.get(), key_, options_.host_key);
   options_.listener.reset();
-  if (options_.after_loss) {
+  if (options_.watches_ended_ranks) {
     std::vector<int> others;
     for (const Hello& hello : options_.roster)
       if (hello.rank != 0) others.push_back(hello.rank);
@@ -65,7 +70,7 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
                                                     std::uint16_t port, const Key& key,
                                                     const Deadline& deadline) {
   std::shared_ptr<ControlPlane> plane(new ControlPlane(rank));
-  plane->options_ = with_default_leaders(std::move(options));
+  plane->set_options(std::move(options));
   auto& io = plane->thread_.io();
   int const host_leader = plane->host_leader();
   plane->start_relay();
@@ -76,7 +81,7 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
   auto const leader_key = host_leader == rank
                               ? purpose_key(key, purpose::control_plane, 0)
                               : purpose_key(plane->options_.host_key, purpose::control_plane, host_leader);
-  if (plane->options_.after_loss)
+  if (plane->options_.watches_ended_ranks)
     plane->ended_ranks_.watch(plane->options_.roster, {0, host_leader}, plane->options_.query_processes);
   auto const before_retry = [&] {
     if (auto const loss = plane->ended_ranks_.find_loss()) throw EndedRankError(*loss);
@@ -114,7 +119,7 @@ std::shared_ptr<ControlPlane> ControlPlane::simulate(int rank, ControlPlaneOptio
                                                      std::shared_ptr<Channel> to_leader) {
   if (rank == 0) return alone(std::move(options));
   std::shared_ptr<ControlPlane> plane(new ControlPlane(rank));
-  plane->options_ = with_default_leaders(std::move(options));
+  plane->set_options(std::move(options));
   plane->start_relay();
   plane->start_channel(std::move(to_leader));
   return plane;
@@ -344,6 +349,13 @@ void ControlPlane::fail(const Failure& failure, ReporterCheck::Options check) {
     reporter_check_.start(failure, options_.roster, options_.query_processes, check);
   if (!mailbox_.fail(failure, printed, tolerated) || mailbox_.leaving()) return;
   if (options_.abort_grace.count() > 0) watchdog_.start(failure, options_.abort_grace);
+  if (auto const callback = std::exchange(on_failure_, nullptr)) callback();
+}
+
+void ControlPlane::on_failure(std::function<void()> callback) {
+  asio::post(thread_.io(), [this, callback = std::move(callback)]() mutable {
+    failed() ? callback() : void(on_failure_ = std::move(callback));
+  });
 }
 
 void ControlPlane::enter_phase(const char* phase) {
@@ -414,9 +426,17 @@ void ControlPlane::abort_connections() noexcept {
 
 void ControlPlane::abort_with_local_error() noexcept {
   try {
+    abort_because(bootstrap::describe_rank(self()) + " left the job for a reason of its own");
+  } catch (const std::exception& error) {
+    log::debug("control: cannot describe this rank: {}", error.what());
+    abort_connections();
+  }
+}
+
+void ControlPlane::abort_because(const std::string& text) noexcept {
+  try {
     if (!failed() && !mailbox_.leaving() && thread_.running()) {
       mailbox_.begin_leaving();  // the program prints the error
-      auto const text = bootstrap::describe_rank(self()) + " left the job for a reason of its own";
       post(encode(protocol::FailureReport{ErrorCode::lost_rank, text}));
       // Rank 0's failure does not reach this host's ranks once their leader has closed its connections.
       asio::post(thread_.io(), [this, failure = encode(Failure{ErrorCode::lost_rank, rank_, text})] {

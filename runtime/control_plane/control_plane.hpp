@@ -85,8 +85,9 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   void wake_waiters() { mailbox_.wake_waiters(); }
   /// Collective over all ranks. All ranks get rank 0's empty blob: the result's size does not depend on the
   /// number of ranks.
-  void barrier(const std::string& name, std::chrono::milliseconds wait) {
-    run_round(name, nullptr, 0, {}, wait);
+  void barrier(const std::string& name, std::chrono::milliseconds wait,
+               const std::atomic<bool>* interrupted = nullptr) {
+    run_round(name, nullptr, 0, {}, wait, false, interrupted);
   }
 
   /// Stores a small value under a name, readable by all ranks; a later put() replaces it. Limits:
@@ -125,6 +126,11 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   /// As Mailbox::check().
   void check() const { mailbox_.check(); }
   std::optional<Failure> failure() const { return mailbox_.failure(); }
+  /// Calls `callback` once, on the control thread: when the job fails, or now if it has failed.
+  void on_failure(std::function<void()> callback);
+  /// While the watchdog is paused, a failure neither ends this process nor is printed on the control thread:
+  /// the program will observe it, or drop this control plane.
+  void pause_watchdog(bool paused) { watchdog_.pause(paused); }
   /// True once the failure was thrown to the program.
   bool failure_observed() const noexcept { return mailbox_.failure_observed(); }
 
@@ -194,6 +200,8 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   /// Reports to the other ranks that this rank ends because of its own error, which its program prints; then
   /// calls abort_connections().
   void abort_with_local_error() noexcept;
+  /// The same for another reason, `text`, which some rank prints.
+  void abort_because(const std::string& text) noexcept;
 
  private:
   // Rank 0 keeps each round's deadline and names the missing ranks. A rank waits this much longer before it
@@ -210,6 +218,7 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   template <typename Body, typename Request>
   Body query_coordinator(Request request, const std::string& what, std::chrono::milliseconds wait);
   [[noreturn]] void fail_coordinator_unresponsive(const std::string& what, std::chrono::milliseconds waited);
+  void set_options(ControlPlaneOptions options);
   void start_relay();
   void start_channel(std::shared_ptr<Channel> channel);
   void on_thread_error(const std::string& reason) noexcept;
@@ -239,6 +248,7 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   ReporterCheck reporter_check_{thread_.io(), mailbox_, rank_};
   LauncherWatch launcher_watch_{thread_.io()};
   EndedRankWatch ended_ranks_{thread_.io()};
+  std::function<void()> on_failure_;
   std::atomic<bool> orphaned_{false};
   std::atomic<bool> survives_losses_{false};
   LostRanks lost_;

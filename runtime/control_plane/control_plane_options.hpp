@@ -35,9 +35,12 @@ struct ControlPlaneOptions {
   Key host_key{};
   /// This rank's, if it leads others. The control plane takes its socket.
   std::shared_ptr<LocalListener> listener{};
-  /// Ranks can end before they have connected. Each rank then looks whether its host leader and rank 0 have
-  /// ended while it connects, and rank 0 whether any rank has, until stop_ended_rank_watch().
-  bool after_loss = false;
+  /// Of a job that goes on after a loss or a growth: ranks can end before they have connected. Each rank then
+  /// looks whether its host leader and rank 0 have ended while it connects, and rank 0 whether any rank has,
+  /// until stop_ended_rank_watch().
+  bool watches_ended_ranks = false;
+  /// pause_watchdog() from the start.
+  bool watchdog_paused = false;
   /// A rank that cannot connect to its leader calls this before it tries again. It may throw.
   std::function<void()> before_retry{};
   /// The program goes on without lost ranks (JoinOptions::tolerate_rank_loss).

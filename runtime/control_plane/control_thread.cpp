@@ -16,7 +16,7 @@ void ControlThread::start() {
   work_.emplace(asio::make_work_guard(io_));
   finishing_ = ended_ = false;
   running_ = true;
-  if (simulation) return simulation->start_thread([this] { return run_ready_handlers(); });
+  if (simulation) return simulation->start_thread(this, [this] { return run_ready_handlers(); });
   thread_ = std::thread([this] { run(); });
 }
 
@@ -66,7 +66,7 @@ void ControlThread::end(std::chrono::milliseconds wait) noexcept {
   running_ = false;
   finish(wait);
   io_.stop();
-  if (simulation) return simulation->join_thread();
+  if (simulation) return simulation->join_thread(this);
   if (thread_.joinable()) thread_.join();
 }
 

@@ -33,7 +33,7 @@ std::optional<Failure> EndedRankWatch::find_loss() {
   if (ended == states.end()) return std::nullopt;
   auto const rank = some[static_cast<std::size_t>(ended - states.begin())];
   return make_rank_loss(roster_[static_cast<std::size_t>(rank)], 0,
-                        {"ended before it was connected to the other ranks again", true});
+                        {"ended before it was connected to the other ranks", true});
 }
 
 void EndedRankWatch::start(std::function<void(const Failure&)> on_loss) {

@@ -10,6 +10,7 @@
 #include "deadline.hpp"
 #include "failure/failure.hpp"
 #include "failure/reporter_check.hpp"
+#include "timer.hpp"
 
 namespace muster::control {
 
@@ -19,7 +20,7 @@ struct EndedRankError : Error {
   Failure failure;
 };
 
-/// After a loss, notices that a further rank has ended before it was connected to the smaller job: no
+/// After a loss or a growth, notices that a rank has ended before it was connected to the new job: no
 /// connection of it breaks. Every call on the io_context's thread, or before that runs.
 class EndedRankWatch {
  public:
@@ -34,7 +35,7 @@ class EndedRankWatch {
   void stop() { timer_.cancel(); }
 
  private:
-  asio::steady_timer timer_;
+  Timer timer_;
   std::vector<Hello> roster_;
   std::vector<int> ranks_;
   std::size_t asked_ = 0;  // so many times a rank was asked

@@ -36,7 +36,7 @@ void print_failure_line(const Failure& failure) {
 void ProcessWatchdog::start(const Failure& failure, milliseconds grace) {
   print_timer_.expires_after(std::min(print_delay, grace));
   print_timer_.async_wait([this](const asio::error_code& error) {
-    if (!error) print_failure();
+    if (!error && !paused_) print_failure();
   });
   if (mailbox_.has_on_loss() && failure.code == ErrorCode::lost_rank)
     grace = std::max(grace, on_loss_time_.load());
@@ -47,7 +47,7 @@ void ProcessWatchdog::end_after(const Failure& failure, milliseconds grace) {
   if (failure.reporter != rank_) grace += reporter_lead;
   end_timer_.expires_after(grace);
   end_timer_.async_wait([this](const asio::error_code& error) {
-    if (!error && !mailbox_.failure_observed() && !mailbox_.leaving()) end_process();
+    if (!error && !paused_ && !mailbox_.failure_observed() && !mailbox_.leaving()) end_process();
   });
 }
 
@@ -62,7 +62,7 @@ void ProcessWatchdog::print_failure() {
 
 bool ProcessWatchdog::print_loss(const Failure& failure) const {
   if (failure.code != ErrorCode::lost_rank || failure.reporter != rank_) return false;
-  if (mailbox_.failed() || mailbox_.leaving()) return false;
+  if (paused_ || mailbox_.failed() || mailbox_.leaving()) return false;
   print_failure_line(failure);
   return true;
 }

@@ -12,7 +12,8 @@
 namespace muster::control {
 
 /// Prints the job's failure and ends this process when its program does not observe the failure: the program
-/// computes, or waits outside of Muster. Every call but set_on_loss_time() on the io_context's thread.
+/// computes, or waits outside of Muster. Every call but set_on_loss_time() and pause() on the
+/// io_context's thread.
 class ProcessWatchdog {
  public:
   ProcessWatchdog(asio::io_context& io, Mailbox& mailbox, int rank)
@@ -20,6 +21,8 @@ class ProcessWatchdog {
 
   /// A callback for a lost rank may take this long. Thread-safe.
   void set_on_loss_time(std::chrono::milliseconds time) { on_loss_time_ = time; }
+  /// While it is paused, it neither prints nor ends this process. Thread-safe.
+  void pause(bool paused) { paused_ = paused; }
   /// On the reporter, prints the failure 0.3 s after it, or `grace` if that is shorter. Ends the process
   /// `grace` after the failure. Neither if the program observes the failure or leaves the job before.
   void start(const Failure& failure, std::chrono::milliseconds grace);
@@ -38,6 +41,7 @@ class ProcessWatchdog {
   Timer print_timer_;
   Timer end_timer_;
   std::atomic<std::chrono::milliseconds> on_loss_time_{std::chrono::milliseconds{0}};
+  std::atomic<bool> paused_{false};
 };
 
 }  // namespace muster::control

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "job/grow_ranks.hpp"
 #include "job/invitation.hpp"
 #include "job/join.hpp"
 #include "log.hpp"
@@ -16,7 +17,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// Of the parts of `state` that a growth replaces: those of before it, to go on with when it fails.
+// The parts of `state` that a growth replaces.
 struct Members {
   std::shared_ptr<JobContext> context;
   bootstrap::HostMap host_map;
@@ -91,66 +92,77 @@ struct RankListener {
   JoinRecord record;
 };
 
-Members exchange_members(const JobState& state, const Invitation& invitation, RankListener listener,
-                         const Deadline& deadline) {
-  Members members;
-  members.records = make_bootstrap(invitation)->exchange(listener.record, deadline);
-  require_matching_records(members.records, state.options.cpu_ranks, invitation.rank);
-  members.local_listener = std::move(listener.local);
-  members.survivor_rendezvous = std::move(listener.recovery);
-  members.context = std::make_shared<JobContext>();
-  members.context->operation_timeout = state.context->operation_timeout;
-  members.context->timings = state.context->timings;
-  members.context->rank = state.context->rank;
-  members.context->roster = bootstrap::make_roster(members.records);
-  members.context->plane = std::move(listener.plane);
-  members.host_map = bootstrap::map_ranks_to_hosts(members.context->roster);
-  return members;
-}
+// A rank of the job in its growth, by sockets.
+class SocketGrowNetwork final : public GrowNetwork {
+ public:
+  SocketGrowNetwork(JobState& state, const Invitation& invitation)
+      : state_(state), invitation_(invitation), old_plane_(state.context->plane) {}
 
-// The other ranks use the old control plane no more either.
-void leave_plane(control::ControlPlane& plane, milliseconds wait) noexcept {
-  try {
-    plane.final_barrier("grow", wait);
-    plane.leave();
-  } catch (const std::exception& error) {
-    // The grown job notices a loss, too.
-    log::debug("grow: {}", error.what());
-    plane.abort_connections();
+  void exchange(const Deadline& deadline) override {
+    auto const interrupted = [this] { return old_plane_ && old_plane_->failed(); };
+    auto const& before = *state_.context;
+    RankListener listener(state_);
+    members_.survivor_rendezvous = listener.recovery;
+    members_.records = make_bootstrap(invitation_, interrupted)->exchange(listener.record, deadline);
+    require_matching_records(members_.records, state_.options.cpu_ranks, before.rank);
+    members_.local_listener = std::move(listener.local);
+    members_.context = std::make_shared<JobContext>();
+    members_.context->operation_timeout = before.operation_timeout;
+    members_.context->timings = before.timings;
+    members_.context->rank = before.rank;
+    members_.context->roster = bootstrap::make_roster(members_.records);
+    members_.context->plane = std::move(listener.plane);
+    members_.host_map = bootstrap::map_ranks_to_hosts(members_.context->roster);
   }
-}
+
+  void connect(const Deadline& deadline) override {
+    members_.swap(state_);
+    try {
+      state_.start_control_plane(deadline, old_plane_);
+    } catch (...) {
+      members_.swap(state_);
+      throw;
+    }
+    members_.swap(state_);
+  }
+
+  // A process that takes this rank for one of the grown job, because rank 0 was lost while the ranks decided,
+  // must not take it for ended: its recovery's port stays open.
+  void abandon(const std::string& why) noexcept override {
+    if (!members_.context) return;  // nobody can have voted for the growth
+    if (members_.context->plane) members_.context->plane->abort_because(why);
+    state_.earlier_rendezvous.push_back(std::move(members_.survivor_rendezvous));
+  }
+
+  control::ControlPlane& enter() override {
+    state_.communicators.drop();
+    if (auto const& gpu = state_.communicators.gpu) gpu->abort_all();
+    state_.stop_telemetry();
+    members_.swap(state_);
+    state_.earlier_rendezvous.push_back(std::move(members_.survivor_rendezvous));
+    state_.register_loss_handler();
+    state_.restart_telemetry();
+    return *state_.context->plane;
+  }
+
+ private:
+  JobState& state_;
+  const Invitation& invitation_;
+  std::shared_ptr<control::ControlPlane> old_plane_;
+  Members members_;  // of the grown job, and of the old one after enter()
+};
 
 }  // namespace
 
 void grow(JobState& state, int count,
           const std::function<void(const std::vector<std::string>& invitations)>& invite, milliseconds wait) {
-  auto const old_plane = state.joined("grow").context->plane;
+  auto const plane = state.joined("grow").context->plane;
   if (!state.options.tolerate_rank_loss)
     throw Error(ErrorCode::usage, "grow: the job was not joined with JoinOptions::tolerate_rank_loss");
   Deadline const deadline(wait);
   auto const invitation = share_invitation(state, count, invite, wait);
-  Members members;
-  try {
-    members = exchange_members(state, invitation, RankListener(state), deadline);
-    members.swap(state);
-    try {
-      state.start_control_plane(deadline);
-    } catch (...) {
-      members.swap(state);
-      throw;
-    }
-  } catch (const std::exception& error) {
-    if (old_plane) old_plane->check();  // throws when the cause is the loss of a rank of this job
-    throw Error(ErrorCode::deadline, std::string("grow: the job goes on as before: ") + error.what(),
-                state.context->rank != 0);
-  }
-  state.communicators.drop();
-  if (auto const& gpu = state.communicators.gpu) gpu->abort_all();
-  state.stop_telemetry();
-  state.earlier_rendezvous.push_back(std::move(members.survivor_rendezvous));
-  if (old_plane) leave_plane(*old_plane, deadline.remaining());
-  state.register_loss_handler();
-  state.restart_telemetry();
+  SocketGrowNetwork network(state, invitation);
+  grow_ranks(network, plane.get(), state.size(), deadline);
   log::debug("grow: {} ranks", state.size());
 }
 

@@ -7,6 +7,7 @@
 
 #include <asio.hpp>
 #include <sstream>
+#include <utility>
 
 #include "muster/error.hpp"
 #include "rendezvous/rendezvous.hpp"
@@ -39,7 +40,8 @@ std::uint16_t find_free_port() {
   return control::Acceptor(io, std::vector<std::uint16_t>{0}).port();
 }
 
-std::unique_ptr<bootstrap::Bootstrap> make_bootstrap(const Invitation& invitation) {
+std::unique_ptr<bootstrap::Bootstrap> make_bootstrap(const Invitation& invitation,
+                                                     std::function<bool()> interrupted) {
   bootstrap::RendezvousConfig config;
   config.name = "invitation";
   config.job = fmt::format("grow/{}/{}", invitation.addresses.front(), invitation.port);
@@ -50,6 +52,7 @@ std::unique_ptr<bootstrap::Bootstrap> make_bootstrap(const Invitation& invitatio
   config.ports = {invitation.port};
   config.host_socket = fmt::format("muster/host/{}", config.job);
   config.key = invitation.key;
+  config.interrupted = std::move(interrupted);
   return bootstrap::make_rendezvous_bootstrap(std::move(config));
 }
 

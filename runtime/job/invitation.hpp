@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct Invitation {
 /// @throws Error(ErrorCode::system)
 std::uint16_t find_free_port();
 
-std::unique_ptr<bootstrap::Bootstrap> make_bootstrap(const Invitation& invitation);
+/// `interrupted` ends the exchange with an error soon after it returns true.
+std::unique_ptr<bootstrap::Bootstrap> make_bootstrap(const Invitation& invitation,
+                                                     std::function<bool()> interrupted = {});
 
 }  // namespace muster::detail

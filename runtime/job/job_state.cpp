@@ -8,6 +8,7 @@
 
 #include "failure/exit_wait.hpp"
 #include "job/clock_check.hpp"
+#include "job/grow_ranks.hpp"
 #include "launcher/launcher_process.hpp"
 #include "log.hpp"
 #include "rendezvous/key_seal.hpp"
@@ -23,13 +24,18 @@ namespace {
 // How the control plane monitors the ranks of `records`.
 control::ControlPlaneOptions control_plane_options(const JobState& state, bool prints_losses) {
   auto const& options = state.options;
-  auto const query_processes = [&state](const std::vector<int>& ranks, milliseconds wait, int connections) {
-    const auto& self = state.records[static_cast<std::size_t>(state.context->rank)];
+  // A copy: the job may get other members while its control thread looks.
+  std::vector<std::pair<std::vector<std::string>, std::uint16_t>> processes;
+  for (const auto& record : state.records)
+    processes.emplace_back(
+        bootstrap::addresses_to_try(record, state.records[static_cast<std::size_t>(state.context->rank)]),
+        record.recovery_port);
+  auto const query_processes = [processes = std::move(processes)](const std::vector<int>& ranks,
+                                                                  milliseconds wait, int connections) {
     std::vector<std::vector<control::Endpoint>> endpoints;
     for (int const rank : ranks) {
-      const auto& other = state.records[static_cast<std::size_t>(rank)];
-      endpoints.push_back(
-          control::parse_endpoints(bootstrap::addresses_to_try(other, self), other.recovery_port));
+      auto const& [addresses, port] = processes[static_cast<std::size_t>(rank)];
+      endpoints.push_back(control::parse_endpoints(addresses, port));
     }
     return control::SurvivorRendezvous::find_states(endpoints, wait, connections);
   };
@@ -40,7 +46,7 @@ control::ControlPlaneOptions control_plane_options(const JobState& state, bool p
                                       .abort_grace = options.abort_grace,
                                       .prints_losses = prints_losses,
                                       .query_processes = query_processes,
-                                      .after_loss = state.shrinks > 0,
+                                      .watches_ended_ranks = state.shrinks > 0 || state.invited,
                                       .tolerates_losses = options.tolerate_rank_loss};
   for (const auto& record : state.records) result.local_sockets.push_back(record.local_socket);
   return result;
@@ -85,13 +91,22 @@ JobState& JobState::joined(const char* what) {
   return *this;
 }
 
-void JobState::start_control_plane(const Deadline& deadline) {
+void JobState::start_control_plane(const Deadline& deadline,
+                                   const std::shared_ptr<control::ControlPlane>& growing) {
   observe::Phase const phase("control plane", context->timings->plane);
   auto& plane = context->plane;
   auto launcher = bootstrap::find_launcher();
   auto control_options = control_plane_options(*this, launcher && launcher->name != "slurmstepd");
   control_options.listener = std::move(local_listener);
   set_host_key(*this, control_options, deadline);
+  if (growing) {
+    control_options.watches_ended_ranks = control_options.watchdog_paused = true;
+    control_options.before_retry = [&growing, open_key = std::move(control_options.before_retry)] {
+      if (growing->failed())
+        throw Error(ErrorCode::lost_rank, "a rank of the job was lost while it grew", true);
+      if (open_key) open_key();
+    };
+  }
   if (plane) {
     plane->start_coordinator(std::move(control_options));
   } else {
@@ -100,7 +115,7 @@ void JobState::start_control_plane(const Deadline& deadline) {
   auto const wait = [&] { return std::max(deadline.remaining(), milliseconds{100}); };
   if (host_map.hosts > 1) bootstrap::report_host_clock(*plane, host_map.host_of);
   observe::serve_metrics(*plane, self());
-  plane->barrier("join", wait());
+  growing ? await_connections(plane, *growing, wait()) : plane->barrier("join", wait());
   plane->stop_ended_rank_watch();
   if (host_map.hosts > 1 && context->rank == 0 && !collects_findings) {
     for (const auto& finding : bootstrap::check_clock_skew(*plane, context->roster))

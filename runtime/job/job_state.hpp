@@ -46,6 +46,7 @@ struct JobState {
   std::function<void(const RankLoss&)> save;  // on_rank_lost()
   std::chrono::milliseconds save_deadline{0};
   int shrinks = 0;
+  bool invited = false;  // this process joined a job that grew
   // Of a world of one: the first store_plane() makes it.
   std::once_flag own_plane_made;
   std::shared_ptr<control::ControlPlane> own_plane;
@@ -60,8 +61,10 @@ struct JobState {
   JobState& joined(const char* what);
 
   /// Connects the ranks of `records`: after the join, and again after a loss or a growth. Rank 0 listens
-  /// already.
-  void start_control_plane(const Deadline& deadline);
+  /// already. `growing`: the control plane of the job that may grow to these ranks. When it fails, this call
+  /// ends with an error; the new control plane's watchdog is paused.
+  void start_control_plane(const Deadline& deadline,
+                           const std::shared_ptr<control::ControlPlane>& growing = nullptr);
   /// The control plane that keeps the job's store. Thread-safe.
   std::shared_ptr<control::ControlPlane> store_plane();
   /// Registers `save` with the control plane, to be called when a rank is lost.

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <iterator>
 
+#include "job/grow_ranks.hpp"
 #include "job/invitation.hpp"
 #include "job/variable_check.hpp"
 #include "launcher/local_hello.hpp"
@@ -180,6 +181,7 @@ std::unique_ptr<JobState> join(const JoinOptions& options, bool collects_finding
   state->options = options;
   limit_times(state->options);
   state->collects_findings = collects_findings;
+  state->invited = !invitation.empty();
   auto& timings = *state->context->timings;
   {
     observe::Phase const whole("join", timings.join);
@@ -195,7 +197,15 @@ std::unique_ptr<JobState> join(const JoinOptions& options, bool collects_finding
     }
     state->context->roster = bootstrap::make_roster(state->records);
     state->host_map = bootstrap::map_ranks_to_hosts(state->context->roster);
-    if (state->bootstrap->size() > 1) state->start_control_plane(deadline);
+    auto const connect = [&]() -> control::ControlPlane& {
+      state->start_control_plane(deadline);
+      return *state->context->plane;
+    };
+    if (state->invited) {
+      enter_grown_job(connect, deadline);
+    } else if (state->bootstrap->size() > 1) {
+      connect();
+    }
     // From here on the launcher does not take the end of a process for a failure of the job.
     if (options.tolerate_rank_loss) state->bootstrap->finalize();
     state->telemetry = std::make_unique<observe::Telemetry>(state->records.front(), state->context->roster,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,7 +31,11 @@ struct RendezvousConfig {
   std::optional<control::Key> key;         ///< the user's; with a codec, mixed into the one that rank 0 sends
   std::vector<std::string> host_of;        ///< by rank, as far as known before the rendezvous
   bool tasks_start_together = false;       ///< the launcher starts all ranks of a host together
+  std::function<bool()> interrupted{};     ///< ends the rendezvous with an error soon after it returns true
 };
+
+/// How often `interrupted` is called.
+inline constexpr std::chrono::milliseconds interrupt_interval{50};
 
 std::unique_ptr<Bootstrap> make_rendezvous_bootstrap(RendezvousConfig config);
 

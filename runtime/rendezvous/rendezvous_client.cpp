@@ -50,8 +50,10 @@ class RendezvousClient {
     auto const complete = [this] { return static_cast<int>(records_.size()) == config_.size; };
     io_.restart();
     while (!complete() && !failure_ && !disconnect_reason_ && Deadline::Clock::now() < until &&
-           !io_.stopped())
-      io_.run_one_until(until);
+           !io_.stopped()) {
+      check_interrupt();
+      io_.run_one_until(std::min(until, Deadline::Clock::now() + interrupt_interval));
+    }
     if (host_leader_ && disconnect_reason_ && !failure_)
       host_leader_->broadcast(encode(protocol::Rank0Disconnected{*disconnect_reason_}));
     if (host_leader_) host_leader_->close();
@@ -70,6 +72,11 @@ class RendezvousClient {
   }
 
  private:
+  void check_interrupt() const {
+    if (config_.interrupted && config_.interrupted())
+      throw Error(ErrorCode::lost_rank, "join: a rank of the job was lost while the job grew", true);
+  }
+
   // A host leader connects to rank 0, the other ranks connect to their host leader.
   Connection connect_with_retry(const Deadline& deadline) {
     milliseconds backoff{2};
@@ -77,6 +84,7 @@ class RendezvousClient {
     milliseconds const max_backoff{std::clamp(config_.size / 10, 20, 1000)};
     do {
       if (auto connection = try_connect(deadline)) return std::move(*connection);
+      check_interrupt();
       std::this_thread::sleep_for(std::min(backoff, deadline.remaining()));
       backoff = std::min(backoff * 2, max_backoff);
     } while (!deadline.passed());

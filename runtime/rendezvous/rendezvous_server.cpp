@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <thread>
@@ -53,7 +54,10 @@ class RendezvousServer {
 
   std::vector<JoinRecord> run(const Deadline& deadline) {
     auto const complete = [this] { return static_cast<int>(records_.size()) == config_.size - 1; };
-    run_until(deadline, [&] { return complete() || failure_; });
+    auto const interrupted = [this] { return config_.interrupted && config_.interrupted(); };
+    run_until(deadline, [&] { return complete() || failure_ || interrupted(); });
+    if (!complete() && !failure_ && interrupted())
+      fail(ErrorCode::lost_rank, "join: a rank of the job was lost while the job grew");
     if (!complete() && !failure_) report_missing_ranks(deadline);
     if (failure_) {
       broadcast(encode(*failure_));
@@ -97,7 +101,7 @@ class RendezvousServer {
   void run_until(const Deadline& deadline, Done done) {
     while (!done() && !deadline.passed()) {
       if (io_.stopped()) io_.restart();
-      io_.run_one_until(deadline.when());
+      io_.run_one_until(std::min(deadline.when(), Deadline::Clock::now() + interrupt_interval));
     }
   }
 

@@ -43,10 +43,12 @@ std::vector<simulator::JobOptions> read_jobs(const std::string& path) {
     std::string faults;
     std::string kind;
     std::string after_loss;
+    std::string grow;
     if (!(fields >> job.seed >> faults >> kind >> after_loss)) throw std::runtime_error("not a job: " + line);
     if (faults != "-") job.fault_count = std::stoi(faults);
     if (kind != "-") job.kind = kinds().at(kind);
     if (after_loss != "-") job.after_loss = after_loss_names().at(after_loss);
+    if (fields >> grow) job.grow = grow == "grow";
     jobs.push_back(job);
   }
   return jobs;
@@ -92,6 +94,8 @@ int main(int argc, char** argv) {
                  "shrink, end or launcher: after a loss the other ranks go on, end, or are killed by the "
                  "launcher; by default the seed chooses")
       ->check(CLI::IsMember(after_loss_names()));
+  app.add_flag("--grow", options.grow,
+               "the job grows, and the faults come meanwhile; it goes on after a loss");
   app.add_flag("--verbose", verbose, "describe each run, also a good one");
   CLI11_PARSE(app, argc, argv);
   if (faults >= 0) options.fault_count = faults;

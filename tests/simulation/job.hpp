@@ -20,9 +20,10 @@ enum class FaultKind {
   differs,    ///< the program makes a call of a communicator with another count
   host_down,  ///< a host loses its power
   link_down,  ///< a host loses its network
+  absent,     ///< a process that is invited to a job that grows does not come
 };
 
-inline constexpr int fault_kinds = 9;
+inline constexpr int fault_kinds = 10;
 std::string name_of(FaultKind kind);
 /// The others notice it by missing heartbeats.
 bool is_silent(FaultKind kind);
@@ -37,11 +38,19 @@ enum class AfterLoss {
 inline constexpr int after_loss_kinds = 3;
 std::string name_of(AfterLoss after_loss);
 
+/// Of a growth.
+enum class GrowMoment {
+  begins,    ///< the first rank calls grow()
+  connects,  ///< rank 0 has the records of all
+  votes,     ///< the first rank knows that all have connected
+};
+
 struct Fault {
   FaultKind kind;
-  Duration when;              ///< since the start
+  Duration when;              ///< since the start; in a job that grows, since `moment`, until it comes
   int rank;                   ///< of a host: its lowest
   std::vector<int> culprits;  ///< the ranks of which the job's line may name one
+  GrowMoment moment{};        ///< in a job that grows
 };
 
 struct JobOptions {
@@ -50,6 +59,7 @@ struct JobOptions {
   std::optional<int> fault_count{};  ///< empty: 0 to 2, by the seed
   std::optional<FaultKind> kind{};   ///< empty: any, by the seed
   std::optional<AfterLoss> after_loss{};
+  bool grow = false;  ///< the job grows, and goes on after a loss; the faults come meanwhile
 };
 
 /// The process of rank N has the pid first_pid + N.
@@ -62,8 +72,10 @@ struct RankEnd {
   int exit_code = 0;
   Duration when{};  ///< since the start
   std::vector<std::string> lines;
-  bool turned_away = false;  ///< the next loss came before it was connected to the smaller job
-  std::vector<int> members;  ///< of the last job that it was in; ranks of the start
+  bool turned_away = false;            ///< the next loss came before it was connected to the smaller job
+  std::vector<int> members;            ///< of the last job that it was in; ranks of the start
+  std::optional<Duration> grow_ended;  ///< when its call of grow() ended
+  bool has_grown = false;              ///< it was in the grown job
 };
 
 struct JobResult {
@@ -74,7 +86,10 @@ struct JobResult {
   Duration slow_network{};  ///< greatest latency between hosts
   std::vector<Fault> faults;
   std::vector<RankEnd> ranks;
-  Duration last_call{};  ///< when the first rank began the last barrier; zero if none did
+  int first_ranks = 0;  ///< those of the start; the others are new processes of a job that grows
+  bool grows = false;
+  Duration grow_began{};  ///< when the last rank called grow()
+  Duration last_call{};   ///< when the first rank began the last barrier; zero if none did
 };
 
 /// Runs one job of real control planes in simulated time. The seed decides its hosts, its program, its faults

@@ -71,7 +71,8 @@ bool JobFacts::is_cut_off(std::size_t rank) const { return is_hit(rank, FaultKin
 
 bool JobFacts::is_ended_by_fault(std::size_t rank) const {
   return is_hit(rank, FaultKind::killed) || is_hit(rank, FaultKind::stopped) ||
-         is_hit(rank, FaultKind::exits) || is_hit(rank, FaultKind::host_down);
+         is_hit(rank, FaultKind::exits) || is_hit(rank, FaultKind::host_down) ||
+         is_hit(rank, FaultKind::absent);
 }
 
 bool JobFacts::may_have_ended_well() const {

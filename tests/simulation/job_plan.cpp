@@ -23,12 +23,13 @@ class Chooser {
 
   JobPlan choose() {
     choose_after_loss();
-    auto const count = options_.ranks > 0 ? options_.ranks : simulator_.draw(2, 24);
+    plan_.first_ranks = options_.ranks > 0 ? options_.ranks : static_cast<int>(simulator_.draw(2, 24));
+    auto const count = plan_.first_ranks + (options_.grow ? static_cast<int>(simulator_.draw(1, 4)) : 0);
     plan_.ranks.resize(static_cast<std::size_t>(count));
     choose_hosts();
     choose_calls();
     choose_network();
-    choose_faults();
+    options_.grow ? choose_faults_of_growth() : choose_faults();
     return std::move(plan_);
   }
 
@@ -38,6 +39,7 @@ class Chooser {
   void choose_calls();
   void choose_network();
   void choose_faults();
+  void choose_faults_of_growth();
   FaultKind choose_kind();
   void choose_fault(FaultKind kind, Duration when);
   void misbehave(int rank, FaultKind kind);
@@ -54,6 +56,7 @@ class Chooser {
 void Chooser::choose_after_loss() {
   auto const number = std::uniform_int_distribution(0, after_loss_kinds - 1)(modes_);
   plan_.after_loss = options_.after_loss ? *options_.after_loss : static_cast<AfterLoss>(number);
+  if (options_.grow) plan_.after_loss = AfterLoss::shrink;
   plan_.launcher_delay = std::chrono::milliseconds(std::uniform_int_distribution(1000, 3000)(modes_));
 }
 
@@ -76,10 +79,16 @@ void Chooser::choose_calls() {
     call.wait = std::chrono::milliseconds(simulator_.draw(3000, 30'000));
     // A silence is to be noticed before: the job goes on after a loss only.
     if (plan_.after_loss == AfterLoss::shrink) call.wait += 15s;
+    // abort_grace ends a rank that does not notice a loss.
+    if (options_.grow && call.kind == Call::Kind::query) call.kind = Call::Kind::barrier;
     call.longest_computation = std::chrono::milliseconds(simulator_.draw(0, 300));
-    if (call.kind == Call::Kind::compute) call.longest_computation *= 5;
+    if (call.kind == Call::Kind::compute && !options_.grow) call.longest_computation *= 5;
     program_length_ += call.longest_computation;
     plan_.calls.push_back(std::move(call));
+  }
+  if (options_.grow) {
+    plan_.grow_at = static_cast<std::size_t>(simulator_.draw(0, count - 1));
+    plan_.calls[*plan_.grow_at].kind = Call::Kind::compute;
   }
   for (auto& rank : plan_.ranks) {
     rank.start_delay = simulator_.draw_time(0s, 50ms);
@@ -98,7 +107,7 @@ void Chooser::choose_network() {
 
 // A job goes on after a loss only: of its program's mistakes nothing is left but the exit.
 FaultKind Chooser::choose_kind() {
-  auto const kind = static_cast<FaultKind>(simulator_.draw(0, fault_kinds - 1));
+  auto const kind = static_cast<FaultKind>(simulator_.draw(0, static_cast<int>(FaultKind::link_down)));
   bool const is_loss = kind != FaultKind::computes && kind != FaultKind::skips && kind != FaultKind::differs;
   return plan_.after_loss == AfterLoss::shrink && !is_loss ? FaultKind::killed : kind;
 }
@@ -117,6 +126,21 @@ void Chooser::choose_faults() {
   }
 }
 
+// They come at any time of the growth, most of them close to a moment at which the ranks' decision can
+// differ.
+void Chooser::choose_faults_of_growth() {
+  static constexpr FaultKind kinds[] = {FaultKind::killed,    FaultKind::killed,    FaultKind::stopped,
+                                        FaultKind::host_down, FaultKind::link_down, FaultKind::absent};
+  auto const count = options_.fault_count ? *options_.fault_count : simulator_.draw(0, 2);
+  for (int i = 0; i < count; ++i) {
+    auto const kind = options_.kind ? *options_.kind : kinds[simulator_.draw(0, 5)];
+    auto const moment = static_cast<GrowMoment>(simulator_.draw(0, 2));
+    auto const longest = simulator_.draw_chance(0.3) ? 100ms : 2ms + 6 * plan_.network.latency;
+    choose_fault(kind, simulator_.draw_time(0s, longest));
+    plan_.faults.back().moment = kind == FaultKind::absent ? GrowMoment::begins : moment;
+  }
+}
+
 int Chooser::first_of_host(int rank) const {
   auto const& host_of = plan_.host_of;
   auto const host = host_of[static_cast<std::size_t>(rank)];
@@ -125,13 +149,15 @@ int Chooser::first_of_host(int rank) const {
 
 void Chooser::choose_fault(FaultKind kind, Duration when) {
   auto const ranks = static_cast<int>(plan_.ranks.size());
-  int at = static_cast<int>(simulator_.draw(0, ranks - 1));
+  bool const of_new_process = kind == FaultKind::absent || (options_.grow && simulator_.draw_chance(0.3));
+  int at = static_cast<int>(simulator_.draw(of_new_process ? plan_.first_ranks : 0, ranks - 1));
   bool const of_host = kind == FaultKind::host_down || kind == FaultKind::link_down;
   if (of_host) at = first_of_host(at);
   Fault fault{kind, when, at, {}};
   for (int r = 0; r < ranks; ++r)
     if (of_host ? first_of_host(r) == at : r == at) fault.culprits.push_back(r);
-  bool const of_process = of_host || kind == FaultKind::killed || kind == FaultKind::stopped;
+  bool const of_process =
+      of_host || kind == FaultKind::killed || kind == FaultKind::stopped || kind == FaultKind::absent;
   if (!of_process) misbehave(at, kind);
   plan_.faults.push_back(std::move(fault));
 }

@@ -37,6 +37,8 @@ struct JobPlan {
   std::vector<Rank> ranks;
   std::vector<Call> calls;
   std::vector<Fault> faults;
+  int first_ranks = 0;                 ///< those of the start; the others are new processes
+  std::optional<std::size_t> grow_at;  ///< the call in which the job grows
 };
 
 JobPlan choose_plan(Simulator& simulator, const JobOptions& options);

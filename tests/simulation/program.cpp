@@ -34,18 +34,22 @@ Program::Program(Simulator& simulator, const JobPlan& plan, JobResult& result, S
       process_(session.members()[static_cast<std::size_t>(rank)]),
       plane_(plane) {}
 
-void Program::run() {
-  plane_.barrier("join", 30s);
-  plane_.enter_phase("running");
-  world_ = plane_.register_communicator("world");
-  plane_.register_handler("echo", [](const Blob& request) { return request; });
+std::optional<std::size_t> Program::run(std::size_t first, bool has_joined) {
+  if (!world_) {
+    if (!has_joined) plane_.barrier("join", 30s);
+    plane_.enter_phase("running");
+    world_ = plane_.register_communicator("world");
+    plane_.register_handler("echo", [](const Blob& request) { return request; });
+  }
   const auto& own = plan_.ranks[static_cast<std::size_t>(process_)];
-  for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
+  for (std::size_t i = first; i < plan_.calls.size(); ++i) {
     simulator_.compute(own.computations[i]);
+    if (plan_.grow_at == i && session_.number() == 0) return i;
     if (!misbehaves(i)) make_call(plan_.calls[i], i);
   }
   if (result_.last_call == Duration{0}) result_.last_call = muster::Clock::now() - simulator_.start();
   plane_.final_barrier("leave", 30s);
+  return std::nullopt;
 }
 
 // True when the rank leaves out this call.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <stdexcept>
 
 #include "session.hpp"
@@ -12,13 +14,15 @@ struct OwnError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The program of one rank in one session, from the join to the last barrier.
+/// The program of one rank in one session.
 class Program {
  public:
   Program(Simulator& simulator, const JobPlan& plan, JobResult& result, Session& session, int rank,
           muster::control::ControlPlane& plane);
+  /// Makes the calls from number `first` on, and leaves. The first time it joins before, unless it
+  /// `has_joined`. Returns the number of the call in which the job is to grow, when it comes to that.
   /// @throws Error: the failure of the job; OwnError.
-  void run();
+  std::optional<std::size_t> run(std::size_t first, bool has_joined);
 
  private:
   bool misbehaves(std::size_t call);

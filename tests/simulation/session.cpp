@@ -13,8 +13,13 @@ using muster::control::ControlPlaneOptions;
 using muster::control::ProcessState;
 
 Session::Session(Simulator& simulator, Network& network, const JobPlan& plan, int number,
-                 std::vector<int> members)
-    : simulator_(simulator), network_(network), plan_(plan), number_(number), members_(std::move(members)) {
+                 std::vector<int> members, bool grown)
+    : simulator_(simulator),
+      network_(network),
+      plan_(plan),
+      number_(number),
+      grown_(grown),
+      members_(std::move(members)) {
   std::map<int, int> leader_of_host;
   for (int r = 0; r < size(); ++r) {
     auto& process = *simulator_.processes()[static_cast<std::size_t>(members_[static_cast<std::size_t>(r)])];
@@ -32,8 +37,11 @@ Session::Session(Simulator& simulator, Network& network, const JobPlan& plan, in
         network_.connect(*rank(r).process, *rank(connects_to(r)).process);
 }
 
-std::shared_ptr<ControlPlane> Session::start_plane(int own) {
-  auto plane = ControlPlane::simulate(own, options(own), rank(own).to_leader);
+std::shared_ptr<ControlPlane> Session::start_plane(int own, bool watchdog_paused) {
+  auto its_options = options(own);
+  its_options.watches_ended_ranks = grown_;
+  its_options.watchdog_paused = watchdog_paused;
+  auto plane = ControlPlane::simulate(own, std::move(its_options), rank(own).to_leader);
   rank(own).started = true;
   rank(own).plane = plane;
   for (int r = 1; r < size(); ++r)
@@ -48,7 +56,7 @@ ControlPlaneOptions Session::options(int own) {
   options.heartbeat_timeout =
       std::chrono::duration_cast<std::chrono::milliseconds>(plan_.network.heartbeat_timeout);
   // Longer than the program calls nothing, in a job that is to keep its ranks.
-  options.abort_grace = plan_.after_loss == AfterLoss::shrink ? 5000ms : 1200ms;
+  options.abort_grace = plan_.after_loss == AfterLoss::shrink && !plan_.grow_at ? 5000ms : 1200ms;
   options.tolerates_losses = plan_.after_loss == AfterLoss::shrink;
   options.query_processes = [this, own](const std::vector<int>& ranks, std::chrono::milliseconds wait, int) {
     return query_processes(own, ranks, wait);
@@ -92,8 +100,8 @@ void Session::admit(int number) {
                      if (leader.plane.expired()) return turn_away(rank(number), *channel);
                      simulator_.run_on_control_thread(*leader.process, [this, number, &leader, channel] {
                        auto const plane = leader.plane.lock();
-                       plane && !plane->failed() ? plane->admit(number, channel)
-                                                 : turn_away(rank(number), *channel);
+                       plane && (grown_ || !plane->failed()) ? plane->admit(number, channel)
+                                                             : turn_away(rank(number), *channel);
                      });
                    });
 }
@@ -101,6 +109,7 @@ void Session::admit(int number) {
 // As ControlPlane::connect(): the rank tries again and again until its deadline.
 void Session::turn_away(Rank& rank, SimulatedChannel& channel) {
   rank.turned_away = true;
+  if (grown_) return channel.close();
   channel.drop();
   rank.to_leader->drop();
   simulator_.after(shrink_deadline, [this, &rank] { simulator_.exit(*rank.process, 75); });

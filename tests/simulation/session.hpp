@@ -26,17 +26,24 @@ class Session {
     bool turned_away = false;                            ///< the next loss came before its leader accepted it
   };
 
-  /// `members`: the ranks of the start, by their rank in this session.
-  Session(Simulator& simulator, Network& network, const JobPlan& plan, int number, std::vector<int> members);
+  /// `members`: the processes, by their rank in this session. `grown`: the job has grown to these.
+  Session(Simulator& simulator, Network& network, const JobPlan& plan, int number, std::vector<int> members,
+          bool grown = false);
 
-  /// 0 from the join on, one more after each loss.
+  /// 0 from the join on, one more after each loss and growth.
   int number() const { return number_; }
   const std::vector<int>& members() const { return members_; }
   int size() const { return static_cast<int>(members_.size()); }
   Rank& rank(int number) { return ranks_[static_cast<std::size_t>(number)]; }
   const std::vector<muster::Hello>& roster() const { return roster_; }
 
-  std::shared_ptr<muster::control::ControlPlane> start_plane(int rank);
+  std::shared_ptr<muster::control::ControlPlane> start_plane(int rank, bool watchdog_paused = false);
+  /// Its host leader, or rank 0.
+  int connects_to(int rank) const { return leader_of(rank) == rank ? 0 : leader_of(rank); }
+  /// Other ranks can connect to `leader`.
+  bool accepts(int leader) { return rank(leader).started && !rank(leader).plane.expired(); }
+  /// Before the rank's control plane closes its connections: it accepts no others.
+  void stop_accepting(int leader) { rank(leader).plane.reset(); }
   /// What a connection to the port of `other` shows.
   muster::control::ProcessState state_of(int own, int other);
   Duration draw_round_trip(int own, int other);
@@ -51,12 +58,12 @@ class Session {
   void admit(int rank);
   void turn_away(Rank& rank, SimulatedChannel& channel);
   int leader_of(int rank) const { return leaders_[static_cast<std::size_t>(rank)]; }
-  int connects_to(int rank) const { return leader_of(rank) == rank ? 0 : leader_of(rank); }
 
   Simulator& simulator_;
   Network& network_;
   const JobPlan& plan_;
   int number_;
+  bool grown_;
   std::vector<int> members_;
   std::vector<int> leaders_;
   std::vector<muster::Hello> roster_;

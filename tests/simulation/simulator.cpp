@@ -112,7 +112,7 @@ void Simulator::resume(Process& process) {
 }
 
 void Simulator::schedule_control(Process& process) {
-  if (process.control_scheduled || !process.control) return;
+  if (process.control_scheduled || process.controls.empty()) return;
   process.control_scheduled = true;
   auto const delay = draw_time(0s, draw_chance(slow_wakes) ? slow_wake_time : usual_wake_time);
   after(delay, [this, &process] {
@@ -122,7 +122,7 @@ void Simulator::schedule_control(Process& process) {
 }
 
 void Simulator::run_on_control_thread(Process& process, const std::function<void()>& call) {
-  if (process.state != Process::State::running || !process.control) return;
+  if (process.state != Process::State::running || process.controls.empty()) return;
   if (process.blocked_control) return process.deferred.push_back(call);
   run_fiber(process, take_fiber(), [this, &process, call] { run_control(process, call); });
 }
@@ -131,8 +131,12 @@ void Simulator::run_control(Process& process, const std::function<void()>& call)
   process.timer_due.reset();
   try {
     call();
-    auto const control = process.control;  // the program may join the thread meanwhile
-    if (control && !control()) process.control = nullptr;
+    for (auto const controls = process.controls; const auto& control : controls) {
+      auto const is_same = [&](const auto& other) { return other.owner == control.owner; };
+      // The program may join the thread meanwhile.
+      if (std::none_of(process.controls.begin(), process.controls.end(), is_same)) continue;
+      if (!control.run()) std::erase_if(process.controls, is_same);
+    }
   } catch (const ProcessEnd& ended) {
     if (!process.draining) end(process, ended.exit_code);
   }
@@ -239,14 +243,14 @@ void Simulator::wake(Process& process) {
         [this, &process] { resume(process); });
 }
 
-void Simulator::start_thread(std::function<bool()> run) {
-  current_->control = std::move(run);
+void Simulator::start_thread(const void* owner, std::function<bool()> run) {
+  current_->controls.push_back({owner, std::move(run)});
   schedule_control(*current_);
 }
 
-void Simulator::join_thread() {
+void Simulator::join_thread(const void* owner) {
   while (current_->blocked_control && !current_->draining) compute(1ms);
-  current_->control = nullptr;
+  std::erase_if(current_->controls, [owner](const auto& control) { return control.owner == owner; });
 }
 
 void Simulator::print_line(const std::string& line) {

@@ -20,8 +20,8 @@ namespace simulator {
 using Time = muster::Clock::time_point;
 using Duration = muster::Clock::duration;
 
-/// One simulated process: a program, and the control thread of its control plane. The simulator alone changes
-/// it.
+/// One simulated process: a program, and the control threads of its control planes. The simulator alone
+/// changes it.
 struct Process {
   enum class State { running, stopped, ended };
 
@@ -43,8 +43,11 @@ struct Process {
   bool wake_scheduled = false;
   std::uint64_t wait_number = 0;
 
-  std::function<bool()>
-      control;  ///< null before ControlThread::start(), and when the control thread has ended
+  struct Control {
+    const void* owner;
+    std::function<bool()> run;
+  };
+  std::vector<Control> controls;  ///< the control threads that run; they run one after the other
   bool control_scheduled = false;
   Fiber* blocked_control = nullptr;
   std::vector<std::function<void()>> deferred;  ///< for the control thread, while it is blocked
@@ -101,8 +104,8 @@ class Simulator final : public muster::Simulation {
   void expect_timer(Duration wait) override;
   void wait(std::unique_lock<std::mutex>& lock, Time until) override;
   void notify_all() override;
-  void start_thread(std::function<bool()> run) override;
-  void join_thread() override;
+  void start_thread(const void* owner, std::function<bool()> run) override;
+  void join_thread(const void* owner) override;
   void print_line(const std::string& line) override;
   [[noreturn]] void end_process(int exit_code) override;
   void wait_at_exit(Time until) override;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "growth_violations.hpp"
 #include "verdict.hpp"
 
 namespace simulator {
@@ -18,7 +19,7 @@ class SurvivorVerdict : private Verdict {
 
   std::vector<std::string> find() {
     check_ends();
-    if (!has_turned_away()) {
+    if (!has_turned_away() && !has_split(result_)) {
       check_members();
       check_exit_codes();
       check_lines();
@@ -29,9 +30,11 @@ class SurvivorVerdict : private Verdict {
  private:
   // A second loss came while the ranks connected to the smaller job.
   bool has_turned_away() const {
-    return std::any_of(result_.ranks.begin(), result_.ranks.end(),
-                       [](const RankEnd& rank) { return rank.turned_away; });
+    return !result_.grows && std::any_of(result_.ranks.begin(), result_.ranks.end(),
+                                         [](const RankEnd& rank) { return rank.turned_away; });
   }
+  // A new process of a job that grows. It ends if it is not in the grown job.
+  bool is_new(std::size_t rank) const { return static_cast<int>(rank) >= result_.first_ranks; }
   // A rank that no fault hits.
   bool is_survivor(std::size_t rank) const { return !facts_.is_culprit(rank); }
 
@@ -68,11 +71,17 @@ class SurvivorVerdict : private Verdict {
   // the recovery: a rank that is silent then, or that is lost between the agreement and its connection.
   bool excuses_end() const {
     std::size_t silent = 0;
-    for (const auto& fault : result_.faults)
-      if (is_silent(fault.kind)) silent += fault.culprits.size();
+    std::size_t silent_first = 0;  // ranks of the start
+    for (const auto& fault : result_.faults) {
+      if (!is_silent(fault.kind)) continue;
+      silent += fault.culprits.size();
+      for (int const rank : fault.culprits) silent_first += rank < result_.first_ranks ? 1 : 0;
+    }
+    bool const has_quorum =
+        2 * silent < result_.ranks.size() && 2 * silent_first < static_cast<std::size_t>(result_.first_ranks);
     bool const hits_recovery =
         result_.faults.size() > 1 && (has_line("join: ") || (has_line("shrink: ") && silent > 0));
-    return facts_.may_have_ended_well() || 2 * silent >= result_.ranks.size() || hits_recovery;
+    return facts_.may_have_ended_well() || !has_quorum || hits_recovery;
   }
 
   void check_exit_codes() {
@@ -80,7 +89,7 @@ class SurvivorVerdict : private Verdict {
       const auto& rank = result_.ranks[r];
       if (!rank.ended || facts_.is_ended_by_fault(r)) continue;
       std::set<int> allowed{0};
-      if (!is_survivor(r) || excuses_end()) allowed.insert(75);
+      if (!is_survivor(r) || is_new(r) || excuses_end()) allowed.insert(75);
       if (!is_survivor(r) && facts_.has(FaultKind::throws)) allowed.insert(1);
       if (!allowed.contains(rank.exit_code)) add("rank {} ended with {}", r, rank.exit_code);
     }
@@ -94,9 +103,12 @@ class SurvivorVerdict : private Verdict {
       for (const auto& line : result_.ranks[r].lines) {
         has_any = true;
         if (facts_.is_cut_off(r) || facts_.is_ended_by_fault(r) || is_own_error(line)) continue;
-        ++(line.starts_with("shrink: ") ? too_few : losses);
+        if (is_new(r) && excuses_line_of_new(r, line)) continue;
+        // A new process prints where its own step does: its line is besides that of the job.
+        if (!is_new(r)) ++(line.starts_with("shrink: ") ? too_few : losses);
         bool const is_of_recovery = result_.faults.size() > 1 && line.starts_with("join: ");
-        if (!is_of_recovery && !facts_.names_culprit(line)) add("rank {} named no culprit: {}", r, line);
+        if (!is_of_recovery && !names_follower(line) && !facts_.names_culprit(line))
+          add("rank {} named no culprit: {}", r, line);
       }
     }
     auto allowed = result_.faults.size();
@@ -106,6 +118,18 @@ class SurvivorVerdict : private Verdict {
     bool const may_wait_alone = result_.faults.size() > 1 && has_silence();
     if (too_few > 1 && !may_wait_alone) add("{} lines of ranks that are too few", too_few);
     if (!has_any && !excuses_silence()) add("no line");
+  }
+
+  // A new process that ended because the first one of its host did.
+  bool names_follower(const std::string& line) const {
+    return line.starts_with("grow: ") &&
+           std::any_of(result_.faults.begin(), result_.faults.end(),
+                       [this](const Fault& fault) { return is_new(static_cast<std::size_t>(fault.rank)); });
+  }
+
+  // It does not go on. It may know of its own way to the job only, most of all after two faults.
+  bool excuses_line_of_new(std::size_t rank, const std::string& line) const {
+    return line.starts_with("join: ") || result_.ranks[rank].turned_away || result_.faults.size() > 1;
   }
 
   bool excuses_silence() const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "growth_violations.hpp"
 #include "survivor_violations.hpp"
 #include "verdict.hpp"
 
@@ -110,14 +111,16 @@ class EndVerdict : private Verdict {
 }  // namespace
 
 std::vector<std::string> find_violations(const JobResult& result) {
-  if (result.after_loss == AfterLoss::shrink && !result.faults.empty())
-    return find_survivor_violations(result);
-  return EndVerdict(result).find();
+  bool const goes_on = result.after_loss == AfterLoss::shrink && !result.faults.empty();
+  auto violations = goes_on ? find_survivor_violations(result) : EndVerdict(result).find();
+  if (result.grows)
+    for (auto& one : find_growth_violations(result)) violations.push_back(std::move(one));
+  return violations;
 }
 
 std::string name_of(FaultKind kind) {
-  static const char* const names[fault_kinds] = {"killed", "stopped", "exits",     "throws",   "computes",
-                                                 "skips",  "differs", "host_down", "link_down"};
+  static const char* const names[fault_kinds] = {"killed", "stopped", "exits",     "throws",    "computes",
+                                                 "skips",  "differs", "host_down", "link_down", "absent"};
   return names[static_cast<int>(kind)];
 }
 
@@ -133,6 +136,9 @@ std::string describe(const JobResult& result) {
   for (const auto& fault : result.faults)
     text += fmt::format("  {:8.4f} s  rank {} {}\n", seconds(fault.when), fmt::join(fault.culprits, ", "),
                         name_of(fault.kind));
+  if (result.grows)
+    text += fmt::format("  {:8.4f} s  the last rank calls grow(); rank {} and higher ones are new\n",
+                        seconds(result.grow_began), result.first_ranks);
   if (result.last_call > 0s)
     text += fmt::format("  {:8.4f} s  a rank begins the last call\n", seconds(result.last_call));
   for (std::size_t r = 0; r < result.ranks.size(); ++r) {
@@ -143,6 +149,10 @@ std::string describe(const JobResult& result) {
     } else {
       text += fmt::format("              rank {} (h{}) still runs\n", r, result.host_of[r]);
     }
+    if (rank.grow_ended)
+      text +=
+          fmt::format("              in grow() until {:.4f} s{}, {} ranks at last\n",
+                      seconds(*rank.grow_ended), rank.has_grown ? ", has grown" : "", rank.members.size());
     for (const auto& line : rank.lines) text += fmt::format("              rank {}: {}\n", r, line);
   }
   return text;

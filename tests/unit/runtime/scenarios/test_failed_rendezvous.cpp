@@ -56,6 +56,23 @@ TEST_CASE("when rank 0 is missing, one rank of its host reports it, whichever ra
   }
 }
 
+TEST_CASE("a rendezvous that is interrupted ends on each rank, whoever is missing") {
+  for (auto const& present : {std::vector<int>{0, 1, 2}, std::vector<int>{1, 2, 3}}) {
+    auto const job = new_job();
+    auto const begin = std::chrono::steady_clock::now();
+    std::vector<RendezvousConfig> configs;
+    for (int const rank : present) {
+      configs.push_back(make_config(job, rank, 4));
+      configs.back().interrupted = [begin] { return std::chrono::steady_clock::now() - begin > 100ms; };
+    }
+    for (const auto& outcome : join_all(configs, 10min)) {
+      REQUIRE(outcome.error);
+      CHECK(outcome.error->code() == ErrorCode::lost_rank);
+    }
+    CHECK(std::chrono::steady_clock::now() - begin < soon);
+  }
+}
+
 TEST_CASE("when two processes claim one rank, or ranks expect different sizes, the job ends") {
   auto job = new_job();
   auto const began = std::chrono::steady_clock::now();

@@ -296,7 +296,7 @@ TEST_CASE("after a loss, the survivors join the lowest of them") {
 
 TEST_CASE("a rank that ends before it is connected to the smaller job is noticed") {
   ControlPlaneOptions options{ControlPlaneFixture::make_roster(3), {}};
-  options.after_loss = true;
+  options.watches_ended_ranks = true;
   int ended = 2;
   options.query_processes = [&ended](const std::vector<int>& ranks, std::chrono::milliseconds, int) {
     std::vector<ProcessState> states;
