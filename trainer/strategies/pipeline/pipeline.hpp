@@ -106,9 +106,9 @@ class Pipeline : public Strategy {
   Communicator pipeline_;  ///< the ranks of this pipeline, by their place in it, on host memory
   Communicator tensors_;   ///< the same on the compute's memory
   compute::UpdateCompute<float>& compute_;
-  std::vector<StageTable> tables_;  ///< of all stages
+  std::vector<StageTable> tables_;                        ///< of all stages
+  std::vector<std::unique_ptr<pipeline::Stage>> stages_;  ///< their memory outlives the sends of links_
   pipeline::StageLinks links_;
-  std::vector<std::unique_ptr<pipeline::Stage>> stages_;
   std::optional<pipeline::ScheduleRunner> runner_;
   compute::Arena<double> squares_;      ///< of all tensors; on the host also the seconds of operations
   compute::Arena<float> scalars_;       ///< of all stages

@@ -67,7 +67,6 @@ void ScheduleRunner::run_forward(const std::function<bool(int stage, int slot)>&
       if (is_last(stage)) end(0);
     }
   }
-  links_.wait_all_sent();
 }
 
 }  // namespace muster::pipeline

@@ -162,12 +162,9 @@ std::size_t Stage::update(double norm, double learning_rate, std::int64_t step) 
   return all.size_bytes();
 }
 
+// A step ends all sends before it changes the parameters.
 void Stage::exchange_table() {
-  if (shares_table_) {
-    const std::span<float> embedding = parameters().first(table_.table.tensors[1].offset);
-    links_.send_table(embedding);
-    links_.wait_sent(std::as_writable_bytes(embedding));
-  }
+  if (shares_table_) links_.send_table(parameters().first(table_.table.tensors[1].offset));
   if (!table_.has_copied_table) return;
   links_.receive_table(copy(model_->tensors().parameters()));
   round_parameters();

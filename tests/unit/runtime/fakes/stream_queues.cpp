@@ -91,14 +91,20 @@ bool step(Queue& queue) {
 }
 
 /// The first work of the fastest stream that has some that can run. Now and then a stream's speed changes, so
-/// that with some seeds one stream stays far behind the others.
+/// that with some seeds one stream stays far behind the others. Late work with other ranks comes after all
+/// other work, that of streams in use for longer first: what a message is sent from may have been written
+/// again by then.
 bool step_any() {
   std::vector<Queue*> all;
   for (const auto& queue : queues)
     if (!queue->work.empty()) all.push_back(queue.get());
   for (Queue* const queue : all)
     if (queue->speed == 0 || choose(100) < choices.change_percent) queue->speed = 1 + choose(1000);
-  std::sort(all.begin(), all.end(), [](const Queue* a, const Queue* b) { return a->speed > b->speed; });
+  auto const priority = [late = is_late()](const Queue* queue) {
+    return late && queue->work.front().is_polled ? 0 : queue->speed;
+  };
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const Queue* a, const Queue* b) { return priority(a) > priority(b); });
   for (Queue* const queue : all) {
     if (step(*queue)) return true;
     // What other ranks take part in takes a while, in which slower streams should not catch up.

@@ -2,7 +2,7 @@
 // When the fake CUDA does enqueued work. Each stream is a queue; only a stream's order, events and waits of
 // the host order work.
 //   by default            each call does its work at once
-//   FAKE_CUDA=late        as late as a GPU may: when the host waits for it
+//   FAKE_CUDA=late        as late as a GPU may: when the host waits for it, and NCCL's work last
 //   FAKE_CUDA_SEED=N      in a random order that N decides: each stream has a random speed, which changes;
 //                         each call that enqueues does some work, and a host that waits does work of all
 //                         streams until its own is done

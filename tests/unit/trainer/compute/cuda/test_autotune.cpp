@@ -19,7 +19,9 @@ constexpr int rows = 16, width = 64, wide = 128;
 
 /// Variables of the fake cuBLASLt during a test.
 struct FakeCublas {
-  explicit FakeCublas(const char* times, const char* mode = "", const char* version = nullptr) : gpu(mode) {
+  explicit FakeCublas(const char* times, const char* mode = "", const char* version = nullptr,
+                      const char* cuda = "")
+      : gpu(mode, cuda) {
     setenv("FAKE_CUBLASLT_TIMES", times, 1);
     if (version != nullptr) setenv("FAKE_CUBLASLT_VERSION", version, 1);
   }
@@ -116,6 +118,14 @@ TEST_CASE("a slow epilogue is computed by a kernel of its own, and so it is in a
     CHECK(again.timed == 0);
     CHECK(again.numbers == first.numbers);
   }
+}
+
+TEST_CASE("a GPU that works late has the same times", "[autotune]") {
+  const auto results = [](const char* cuda) {
+    const FakeCublas fake("5 9 1", "", nullptr, cuda);
+    return compute_products().results;
+  };
+  CHECK(results("late") == results(""));
 }
 
 TEST_CASE("an algorithm that cuBLASLt refuses is chosen anew", "[autotune]") {
