@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "failure/failure.hpp"
 #include "protocol/messages.hpp"
@@ -26,6 +27,7 @@ constexpr Duration retry_pause = 10ms;
 // On rank 0, for another process.
 void accept(Growth& growth, int process, const std::shared_ptr<SimulatedChannel>& channel) {
   if (growth.rank_0 == nullptr) return channel->close();
+  growth.accepted.push_back(channel);
   channel->start([&growth, process, weak = std::weak_ptr(channel)](
                      const Message&) { growth.hellos.emplace(process, weak.lock()); },
                  [&growth, process](const std::string& reason) {
@@ -76,6 +78,7 @@ void SimulatedGrowNetwork::serve(const muster::Deadline& deadline) {
   auto const complete = [&] { return static_cast<int>(growth_.hellos.size()) == size_ - 1; };
   simulator_.run_posted(deadline.when(), [&] { return complete() || growth_.failure || interrupted(); });
   growth_.rank_0 = nullptr;
+  simulator_.run_posted(muster::Clock::now(), [] { return false; });  // processes that came too late
   if (interrupted()) growth_.failure = "a rank was lost while the job grew";
   if (!complete() && !growth_.failure) growth_.failure = describe_missing();
   if (!growth_.failure) {
@@ -86,8 +89,8 @@ void SimulatedGrowNetwork::serve(const muster::Deadline& deadline) {
     channel->send(growth_.failure
                       ? encode(muster::protocol::Failure{ErrorCode::lost_rank, 0, *growth_.failure})
                       : encode(muster::protocol::JoinRecords{}));
-    channel->close();
   }
+  for (auto& channel : std::exchange(growth_.accepted, {})) channel->close();
   if (growth_.failure) throw Error(ErrorCode::deadline, "join: " + *growth_.failure);
 }
 

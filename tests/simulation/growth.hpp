@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "job/grow_ranks.hpp"
 #include "session.hpp"
@@ -19,7 +20,8 @@ inline constexpr std::chrono::milliseconds grow_deadline = std::chrono::seconds(
 struct Growth {
   bool invited = false;                                     ///< rank 0 has invited the new processes
   Process* rank_0 = nullptr;                                ///< once the others can connect to it
-  std::map<int, std::shared_ptr<SimulatedChannel>> hellos;  ///< on rank 0, by process
+  std::vector<std::shared_ptr<SimulatedChannel>> accepted;  ///< on rank 0
+  std::map<int, std::shared_ptr<SimulatedChannel>> hellos;  ///< those that have sent their hello, by process
   std::optional<std::string> failure;                       ///< on rank 0
   Session* grown = nullptr;                                 ///< the grown job, once rank 0 has all records
   std::function<void(GrowMoment)> on_moment;

@@ -120,11 +120,13 @@ class SurvivorVerdict : private Verdict {
     if (!has_any && !excuses_silence()) add("no line");
   }
 
-  // A new process that ended because the first one of its host did.
+  // A new process that ended because one of its host did, through which it connects.
   bool names_follower(const std::string& line) const {
-    return line.starts_with("grow: ") &&
-           std::any_of(result_.faults.begin(), result_.faults.end(),
-                       [this](const Fault& fault) { return is_new(static_cast<std::size_t>(fault.rank)); });
+    auto const of_host = [&](const Fault& fault) {
+      auto const rank = static_cast<std::size_t>(fault.rank);
+      return is_new(rank) && line.find(fmt::format("(host h{})", result_.host_of[rank])) != std::string::npos;
+    };
+    return line.starts_with("grow: ") && std::any_of(result_.faults.begin(), result_.faults.end(), of_host);
   }
 
   // It does not go on. It may know of its own way to the job only, most of all after two faults.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -120,17 +121,24 @@ std::vector<std::uint64_t> number_by_label(const PictureSource& source) {
   return numbers;
 }
 
-/// The pictures that are held out, or the others: each label has its share, whatever the order is.
-std::vector<std::uint64_t> select(const PictureSource& source, double fraction, bool held_out) {
-  const std::vector<std::uint64_t> numbers = number_by_label(source);
+struct Parts {
+  std::vector<std::uint64_t> training, held_out;
+};
+
+/// Each label has its share of the pictures that are held out, whatever their order is. With a fraction of 1
+/// all are in both parts.
+Parts divide(const PictureSource& source, double fraction) {
   const auto before = [fraction](std::uint64_t end) {
     return std::floor(static_cast<double>(end) * fraction);
   };
-  std::vector<std::uint64_t> pictures;
+  const std::vector<std::uint64_t> numbers = number_by_label(source);
+  Parts parts;
   for (std::uint64_t i = 0; i < numbers.size(); ++i) {
-    if ((before(numbers[i] + 1) > before(numbers[i])) == held_out) pictures.push_back(i);
+    const bool held_out = before(numbers[i] + 1) > before(numbers[i]);
+    if (held_out) parts.held_out.push_back(i);
+    if (!held_out || fraction >= 1) parts.training.push_back(i);
   }
-  return pictures;
+  return parts;
 }
 
 /// The lowest and the highest label.
@@ -174,17 +182,20 @@ PictureSet open_picture_set(const PictureSetOptions& options) {
   const Source all = open_part(data, options.label_column, names);
   const double fraction = validation.empty() ? options.validation_fraction : 0;
   const Source other = validation.empty() ? all : open_part(validation, options.label_column, names);
-  auto training = select(*all, fraction < 1 ? fraction : 0, false);
-  if (training.empty()) refuse(data, "there is no picture to train on");
+  Parts parts = divide(*all, fraction);
+  if (parts.training.empty()) refuse(data, "there is no picture to train on");
   const auto [low, high] = label_range(*all);
   const compute::Token first_label = names.empty() && low > 0 ? 1 : 0;
   PictureSet set;
   set.classes = static_cast<int>(high - first_label) + 1;
-  set.training = std::make_shared<SelectedPictures>(all, std::move(training), first_label);
+  set.training = std::make_shared<SelectedPictures>(all, std::move(parts.training), first_label);
   check_classes(data, *set.training, set.classes, first_label);
   check_held_out(validation.empty() ? data : validation, *other, set.classes, first_label);
-  set.held_out = std::make_shared<SelectedPictures>(
-      other, select(*other, validation.empty() ? fraction : 1, true), first_label);
+  if (!validation.empty()) {
+    parts.held_out.resize(other->count());
+    std::iota(parts.held_out.begin(), parts.held_out.end(), 0);
+  }
+  set.held_out = std::make_shared<SelectedPictures>(other, std::move(parts.held_out), first_label);
   return set;
 }
 

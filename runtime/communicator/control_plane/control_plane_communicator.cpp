@@ -76,14 +76,9 @@ void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
     case OperationKind::barrier:
       gather_present(nullptr, 0);
       return;
-    case OperationKind::send:
-    case OperationKind::recv:
-    case OperationKind::grouped:
-    case OperationKind::split:
-    case OperationKind::synchronize:
-      break;
+    default:
+      throw_not_run(call.kind);
   }
-  throw_not_run(call.kind);
 }
 
 ShmCollectives* ControlPlaneCommunicator::shm() {

@@ -107,16 +107,9 @@ void ShmCollectives::run(const CollectiveCall& call) {
       return reduce_scatter(call, [&](int rank) { return call.counts[static_cast<std::size_t>(rank)]; });
     case OperationKind::barrier:
       return all_reduce_.barrier(group_.digest());
-    case OperationKind::all_to_all:
-    case OperationKind::all_to_all_v:
-    case OperationKind::send:
-    case OperationKind::recv:
-    case OperationKind::grouped:
-    case OperationKind::split:
-    case OperationKind::synchronize:
-      break;
+    default:
+      throw_not_run(call.kind);
   }
-  throw_not_run(call.kind);
 }
 
 void ShmCollectives::reduce(const std::byte* in, std::byte* out, std::size_t count, DataType type,

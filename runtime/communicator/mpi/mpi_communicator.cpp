@@ -123,14 +123,9 @@ void MpiCommunicator::collective(const CollectiveCall& given) {
       return all_to_all_v(call);
     case OperationKind::barrier:
       return all_reduce_->barrier(digest_);
-    case OperationKind::send:
-    case OperationKind::recv:
-    case OperationKind::grouped:
-    case OperationKind::split:
-    case OperationKind::synchronize:
-      break;
+    default:
+      throw_not_run(call.kind);
   }
-  throw_not_run(call.kind);
 }
 
 // All-reduces piece by piece; ranks other than root discard the result. MPI_Ireduce takes several times as

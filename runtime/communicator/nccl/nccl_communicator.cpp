@@ -169,13 +169,9 @@ ncclResult_t NcclCommunicator::enqueue(const CollectiveCall& call, ncclRedOp_t o
       return nccl.send(in, count, type, peer, comm_.get(), stream);
     case OperationKind::recv:
       return nccl.recv(out, count, type, peer, comm_.get(), stream);
-    case OperationKind::barrier:
-    case OperationKind::grouped:
-    case OperationKind::split:
-    case OperationKind::synchronize:
-      break;
+    default:
+      throw_not_run(kind);
   }
-  throw_not_run(kind);
 }
 
 // NCCL has no all_gather_v: each share is a broadcast, and NCCL runs the broadcasts of one group
