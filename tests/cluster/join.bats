@@ -166,7 +166,7 @@ shifted() {
 # first process.
 without_munge() {
   run lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit="$2" \
-    bash -c '[ "$SLURM_NODEID" != '"$1"' ] || export MUSTER_MUNGE_LIBRARY=/nonexistent.so; exec '"$(program)"
+    bash -c '[ "$SLURM_NODEID" != '"$1"' ] || export MUSTER_MUNGE_LIBRARY=/nonexistent.so; exec '"$(program) briefly"
   [ "$status" != 0 ]
 }
 
@@ -224,7 +224,7 @@ without_munge() {
   # shellcheck disable=SC2016 # the inner shell expands it
   run -0 lab exec salloc --quiet -N2 -n4 --overcommit srun -N2 -n4 --overlap --overcommit --mpi=none --kill-on-bad-exit=0 \
     env MUSTER_LOG=debug SLURM_STEP_RESV_PORTS=12080 bash -c \
-    'if [ "$SLURM_PROCID" = 3 ]; then python3 '"$REPOSITORY"'/tests/cluster/join_strangers.py n0 12080; fi; exec '"$(program)"' patiently'
+    'if [ "$SLURM_PROCID" = 3 ]; then python3 '"$REPOSITORY"'/tests/cluster/join_strangers.py n0 12080; fi; exec '"$(program)"
   [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
   [[ "$output" == *"refused: the credential is of user 65534"* ]]
   [[ "$output" == *"refused: MUNGE: Replayed credential"* ]]
@@ -254,7 +254,7 @@ without_munge() {
         2) export MUSTER_LOG=debug; exec 2>"$SHARED/rank2" ;;
         3) wait_until "[ -e \"$SHARED/scanned\" ]" ;;
       esac
-      '"$(program)"' patiently
+      '"$(program)"'
       status=$?
       [ -z "${scanner-}" ] || kill "$scanner" 2>/dev/null
       exit $status'
@@ -298,7 +298,7 @@ listening() { lab node "$1" ss -Hltnp | sed -nE '/"slurmstepd"/d; s/^[^ ]+ +[0-9
   # Host names so long that they do not occur in encrypted bytes by chance.
   # shellcheck disable=SC2016 # the inner shell expands it
   run -0 lab exec srun -N2 -n4 --overcommit --mpi=none env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 MASTER_ADDR=n0 MASTER_PORT=12069 \
-    WORLD_SIZE=4 MUSTER_LOG=debug unshare --uts bash -c 'hostname overheard-host-$SLURM_NODEID; RANK=$SLURM_PROCID exec '"$(program)"' patiently'
+    WORLD_SIZE=4 MUSTER_LOG=debug unshare --uts bash -c 'hostname overheard-host-$SLURM_NODEID; RANK=$SLURM_PROCID exec '"$(program)"
   [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
   [[ "$output" == *"rank 2 (host overheard-host-1)"* ]]
   touch "$BATS_TEST_TMPDIR/stop"
@@ -316,7 +316,7 @@ heard_on_n1() {
   lab node n1 python3 "$REPOSITORY/tests/cluster/join_listener.py" n1 all "$BATS_TEST_TMPDIR/ready" "$BATS_TEST_TMPDIR/stop" "${words[@]}" \
     >"$BATS_TEST_TMPDIR/heard" 3>&- &
   wait_until '[ -e "$BATS_TEST_TMPDIR/ready" ]'
-  run -0 lab exec srun -N2 -n4 --overcommit "$@" "$(program)" patiently
+  run -0 lab exec srun -N2 -n4 --overcommit "$@" "$(program)"
   [[ "$output" == *": 4 ranks on 2 hosts"* ]]
   touch "$BATS_TEST_TMPDIR/stop"
   wait
@@ -367,7 +367,7 @@ heard_on_n1() {
   # Rank 0 reports a rank with a different key.
   # shellcheck disable=SC2016 # the inner shell expands it
   run lab exec srun -N2 -n2 --mpi=none --kill-on-bad-exit=0 env TORCHELASTIC_RUN_ID=7 MASTER_ADDR=n0 MASTER_PORT=23458 WORLD_SIZE=2 bash -c \
-    'export RANK=$SLURM_PROCID MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63; [ $RANK = 0 ] || export MUSTER_KEY=3e7a90c1d5462bf88f61b02d9ce4a573; exec '"$(program)"
+    'export RANK=$SLURM_PROCID MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63; [ $RANK = 0 ] || export MUSTER_KEY=3e7a90c1d5462bf88f61b02d9ce4a573; exec '"$(program) briefly"
   [ "$status" != 0 ]
   [[ "$(job_lines)" == *"1 of 2 ranks missing after 2 s: rank 1 "*"a process that claimed to be it was refused because it lacks this job's key: is MUSTER_KEY the same on every rank?"* ]]
   # Across hosts a key is always required.

@@ -13,7 +13,7 @@ job_lines() { grep -E '^joining_ranks: ' <<<"$output"; }
 @test "the line distinguishes a rank that was never started from a stuck one" {
   # shellcheck disable=SC2016 # the inner shell expands it
   run lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit=0 env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 MASTER_ADDR=n0 \
-    MASTER_PORT=23459 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 bash -c '[ "$SLURM_PROCID" != 3 ] || exit 0; RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID exec '"$(program)"
+    MASTER_PORT=23459 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 bash -c '[ "$SLURM_PROCID" != 3 ] || exit 0; RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID exec '"$(program) briefly"
   [ "$status" = 75 ]
   [ "$(job_lines | wc -l)" = 1 ]
   [[ "$(job_lines)" == *"1 of 4 ranks missing after 2 s: rank 3 has no process on n0, n1: it never started, ended, or is on another host" ]]
@@ -23,7 +23,7 @@ job_lines() { grep -E '^joining_ranks: ' <<<"$output"; }
 @test "128 ranks on each of two nodes join through PMIx" {
   needs_pmix
   for _ in 1 2 3; do
-    run -0 lab exec timeout 120 srun -N2 -n256 --overcommit --mpi=pmix "$(program)" patiently
+    run -0 lab exec timeout 120 srun -N2 -n256 --overcommit --mpi=pmix "$(program)"
     [[ "$output" == *"joined through pmix: 256 ranks on 2 hosts"* ]]
   done
 }
@@ -31,14 +31,14 @@ job_lines() { grep -E '^joining_ranks: ' <<<"$output"; }
 @test "when a PMIx server does not answer, its rank reports that at the deadline, and the others name the rank" {
   needs_pmix
   # shellcheck disable=SC2016 # the inner shell expands it
-  run lab exec srun -N1 -n1 --mpi=pmix bash -c 'kill -STOP $PPID; '"$(program)"'; status=$?; kill -CONT $PPID; exit $status'
+  run lab exec srun -N1 -n1 --mpi=pmix bash -c 'kill -STOP $PPID; '"$(program)"' briefly; status=$?; kill -CONT $PPID; exit $status'
   [ "$status" = 75 ]
   [ "$(job_lines | wc -l)" = 1 ]
   [[ "$(job_lines)" == *"join: the PMIx server on host n0 did not answer within 2 s: see the log of slurmd or mpirun there" ]]
   # shellcheck disable=SC2016
   run lab exec srun -N2 -n2 --mpi=pmix --kill-on-bad-exit=0 bash -c '
     [ "$SLURM_PROCID" = 0 ] || kill -STOP $PPID
-    '"$(program)"'
+    '"$(program)"' briefly
     status=$?
     [ "$SLURM_PROCID" = 0 ] || { sleep 3; kill -CONT $PPID; }
     exit $status'
@@ -49,7 +49,7 @@ job_lines() { grep -E '^joining_ranks: ' <<<"$output"; }
 @test "when all ranks of the first host are missing, one rank of the other reports them" {
   needs_pmix
   # shellcheck disable=SC2016 # the inner shell expands it
-  run lab exec srun -N2 -n18 --overcommit --mpi=pmix --kill-on-bad-exit=0 bash -c '[ "$SLURM_NODEID" = 1 ] || exec sleep 6; '"$(program)"
+  run lab exec srun -N2 -n18 --overcommit --mpi=pmix --kill-on-bad-exit=0 bash -c '[ "$SLURM_NODEID" = 1 ] || exec sleep 6; '"$(program) briefly"
   [ "$(job_lines | wc -l)" = 1 ]
   [[ "$(job_lines)" == "joining_ranks: join: 9 of 18 ranks missing after 2 s: "*"rank 0 (host n0)"* ]]
 }
@@ -58,11 +58,11 @@ job_lines() { grep -E '^joining_ranks: ' <<<"$output"; }
   # A munged that only the rank on n1 sees: slurmd needs the node's own.
   # shellcheck disable=SC2016 # the inner shell expands it
   run lab exec srun -N2 -n2 --mpi=none --kill-on-bad-exit=0 bash -c '
-    [ "$SLURM_NODEID" = 1 ] || exec '"$(program)"'
+    [ "$SLURM_NODEID" = 1 ] || exec '"$(program)"' briefly
     mkdir "$0" && head -c 128 /dev/urandom >"$0/key" && chmod 600 "$0/key"
     munged --force --key-file="$0/key" --socket="$0/munge.socket.2" --pid-file="$0/pid" --log-file="$0/log" --seed-file="$0/seed" || exit
     kill -STOP "$(cat "$0/pid")"
-    unshare --mount bash -c "mount --bind $0 /run/munge && exec '"$(program)"'"
+    unshare --mount bash -c "mount --bind $0 /run/munge && exec '"$(program)"' briefly"
     status=$?
     kill -KILL "$(cat "$0/pid")"
     exit $status' "$BATS_TEST_TMPDIR/munge"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins, runs barriers and leaves, without any communicator: joining_ranks [WHAT [stopped:R]]. Rank 0 prints
 // one line: "joined through METHOD: SIZE ranks on HOSTS hosts". Rank R starts before the other ranks and is
-// stopped while it joins. WHAT:
+// stopped while it joins. The join may take 100 s, or 2 s with briefly, absent or ended. WHAT:
 //   absent:R,S…  these ranks never join
 //   ended:R   rank R ends before it joins
 //   deaf:R    rank R cannot listen on TCP
 //   killed    the last rank is killed after the join
 //   slowly    every rank stays in the job for 1 s
-//   patiently the join may take 100 s instead of 2
-//   until:FILE  patiently, and every rank runs barriers until FILE exists, and 100 more
+//   briefly   for a join that must fail: it may take 2 s
+//   until:FILE  every rank runs barriers until FILE exists, and 100 more
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -73,8 +73,8 @@ int run(const std::string& what, const std::string& stopped) {
   if (what.starts_with("ended:") && is_rank(what.substr(6))) return 0;
   is_deaf = what.starts_with("deaf:") && is_rank(what.substr(5));
   bool const until = what.starts_with("until:");
-  bool const patiently = until || what == "patiently";
-  auto job = muster::Job::join({.deadline = patiently ? 100s : 2s, .device = muster::Device::cpu});
+  bool const briefly = what == "briefly" || what.starts_with("absent:") || what.starts_with("ended:");
+  auto job = muster::Job::join({.deadline = briefly ? 2s : 100s, .device = muster::Device::cpu});
   job.barrier("meet", 10s);
   if (job.rank() == 0)
     std::printf("joined through %s: %d ranks on %d hosts\n", job.bootstrap(), job.size(), job.host_count());
