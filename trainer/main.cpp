@@ -90,8 +90,15 @@ muster::Job join_job(const muster::Options& options, muster::Device device) {
   if (!options.join) return muster::Job::join(join);
   const auto workload = muster::read_workload(options);
   const muster::RunFingerprint own = muster::fingerprint(options, *workload);
+  const char* const placed = std::getenv("MUSTER_GPUS");
+  const std::string gpus = placed == nullptr ? "" : placed;
   while (true) {
-    const std::string invitation = muster::request_invitation(options, own);
+    const auto [invitation, gpu] = muster::request_invitation(options, own, gpus);
+    if (!gpu.empty()) {
+      std::printf("joins with GPU %s\n", gpu.c_str());
+      std::fflush(stdout);
+      ::setenv("MUSTER_GPUS", gpu.c_str(), 1);  // for Job::join()
+    }
     try {
       return muster::Job::join(join, invitation);
     } catch (const muster::Error& error) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -11,12 +12,12 @@
 
 #include "file/atomic_file.hpp"
 #include "file/regular_file.hpp"
-#include "machine/host_memory.hpp"
 #include "muster/error.hpp"
 #include "report/format_bytes.hpp"
 #include "report/run_status.hpp"
 #include "text/plural.hpp"
 #include "text/printable.hpp"
+#include "text/split.hpp"
 
 namespace muster {
 namespace {
@@ -55,20 +56,31 @@ std::string name_of_this_process() {
 
 struct Request {
   RunFingerprint run;
-  FreeMemory free;  ///< of the process's host
+  std::string gpus;  ///< as in MUSTER_GPUS
+  FreeMemory free;   ///< of the process's host
 };
 
 std::string encode(const Request& request) {
-  return fmt::format("{} {} {} {}\n", request.run.settings, request.run.data, request.free.bytes,
-                     request.free.where);
+  return fmt::format("{} {} gpus={} {} {}\n", request.run.settings, request.run.data, request.gpus,
+                     request.free.bytes, request.free.where);
 }
 
 Request decode(const std::string& text) {
   Request request;
   std::istringstream in(text);
-  in >> request.run.settings >> request.run.data >> request.free.bytes >> std::ws;
+  in >> request.run.settings >> request.run.data >> request.gpus >> request.free.bytes >> std::ws;
+  request.gpus.erase(0, std::string_view("gpus=").size());
   std::getline(in, request.free.where);
   return request;
+}
+
+/// `gpu`: a PCI address or a UUID, of which CUDA, Slurm and NVML write the letters before the first dash
+/// differently.
+bool uses(const Hello& rank, std::string_view gpu) {
+  const auto number = [](std::string_view uuid) {
+    return uuid.substr(std::min(uuid.find('-'), uuid.size()));
+  };
+  return rank.gpu == gpu || (!number(gpu).empty() && number(rank.gpu_uuid) == number(gpu));
 }
 
 std::string describe_difference(const RunFingerprint& run, const RunFingerprint& other) {
@@ -82,19 +94,18 @@ std::string describe_difference(const RunFingerprint& run, const RunFingerprint&
 JoinFolder::JoinFolder(const std::filesystem::path& output, const RunFingerprint& run, MemoryEstimate needed)
     : path_(output / "join"), run_(run), needed_(std::move(needed)) {}
 
-bool JoinFolder::has_requests() {
+bool JoinFolder::has_requests(const std::vector<Hello>& ranks) {
   if (const auto now = steady_clock::now(); waiting_.empty() && now >= next_look_) {
-    const bool found_new = look();
+    const bool found_new = look(ranks);
     next_look_ = now + (found_new ? 2 * write_interval : look_interval);
   }
   return !waiting_.empty();
 }
 
-bool JoinFolder::look() {
+bool JoinFolder::look(const std::vector<Hello>& ranks) {
   waiting_.clear();
   bool found_new = false;
   std::map<std::string, std::filesystem::file_time_type> found;
-  std::map<std::string, int> of_host;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end;
        entry.increment(error)) {
@@ -107,31 +118,51 @@ bool JoinFolder::look() {
     const auto before = seen_.find(name);
     found_new = found_new || before == seen_.end();
     if (before == seen_.end() || before->second == written) continue;
-    const auto request = read_file(entry->path());
-    if (!request) continue;
-    const std::string host = name.substr(0, name.rfind('.'));
-    const std::string obstacle = describe_obstacle(host, *request, of_host[host]);
-    if (!obstacle.empty()) {
-      refuse(name, obstacle);
-      continue;
-    }
-    waiting_.push_back(name);
-    ++of_host[host];
+    if (const auto request = read_file(entry->path())) consider(name, *request, ranks);
   }
   seen_ = std::move(found);
   return found_new;
 }
 
-std::string JoinFolder::describe_obstacle(const std::string& host, const std::string& request,
-                                          int beside) const {
-  const auto [run, free] = decode(request);
-  if (std::string difference = describe_difference(run_, run); !difference.empty()) return difference;
+void JoinFolder::consider(const std::string& name, const std::string& text, const std::vector<Hello>& ranks) {
+  const Request request = decode(text);
+  if (const std::string difference = describe_difference(run_, request.run); !difference.empty())
+    return refuse(name, difference);
+  const std::string host = name.substr(0, name.rfind('.'));
+  const auto beside = std::count_if(waiting_.begin(), waiting_.end(),
+                                    [&](const Waiting& other) { return other.host == host; });
+  const std::string obstacle = describe_missing_memory(host, request.free, static_cast<int>(beside));
+  if (!obstacle.empty()) return refuse(name, obstacle);
+  const std::string gpu = choose_gpu(host, request.gpus, ranks);
+  if (gpu.empty() && !request.gpus.empty() && !ranks.back().gpu_uuid.empty()) {
+    return refuse(name, fmt::format("other ranks use each GPU that Slurm gave this process on {} ({}): start "
+                                    "it with a free one",
+                                    printable(host), printable(request.gpus)));
+  }
+  waiting_.push_back({name, host, gpu});
+}
+
+std::string JoinFolder::describe_missing_memory(const std::string& host, const FreeMemory& free,
+                                                int beside) const {
   const std::uint64_t needed = needed_(beside + 1);
   if (needed <= free.bytes) return "";
   return fmt::format(
       "{} on {} {} {} of memory, and {} is {}: start fewer there, or use a host with more memory",
       plural(beside + 1, "new rank"), printable(host), beside == 0 ? "needs" : "need", format_bytes(needed),
       format_bytes(free.bytes), printable(free.where));
+}
+
+std::string JoinFolder::choose_gpu(const std::string& host, const std::string& gpus,
+                                   const std::vector<Hello>& ranks) const {
+  for (const std::string_view gpu : split(gpus, ',')) {
+    const bool is_used = std::any_of(ranks.begin(), ranks.end(),
+                                     [&](const Hello& rank) { return rank.host == host && uses(rank, gpu); });
+    const bool is_promised = std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& other) {
+      return other.host == host && other.gpu == gpu;
+    });
+    if (!is_used && !is_promised) return std::string(gpu);
+  }
+  return "";
 }
 
 void JoinFolder::refuse(const std::string& name, const std::string& why) const {
@@ -144,10 +175,11 @@ void JoinFolder::refuse(const std::string& name, const std::string& why) const {
 
 void JoinFolder::invite(const std::vector<std::string>& invitations) {
   for (std::size_t i = 0; i < waiting_.size(); ++i)
-    write_private_file(path_ / (waiting_[i] + answer_suffix), invitations.at(i));
+    write_private_file(path_ / (waiting_[i].name + answer_suffix),
+                       waiting_[i].gpu + '\n' + invitations.at(i));
 }
 
-std::string request_invitation(const Options& options, const RunFingerprint& own) {
+JoinAnswer request_invitation(const Options& options, const RunFingerprint& own, const std::string& gpus) {
   const std::filesystem::path folder = std::filesystem::path(options.output) / "join";
   const std::filesystem::path status = options.status.empty()
                                            ? std::filesystem::path(options.output) / "status.json"
@@ -159,12 +191,13 @@ std::string request_invitation(const Options& options, const RunFingerprint& own
   const auto limit = steady_clock::now() + answer_time;
   while (is_running(status)) {
     std::filesystem::create_directory(folder, error);
-    write_private_file(request, encode({own, free_memory()}));
+    write_private_file(request, encode({own, gpus, free_memory()}));
     std::this_thread::sleep_for(write_interval);
     if (const auto text = read_file(answer)) {
       std::filesystem::remove(request, error);
       std::filesystem::remove(answer, error);
-      if (!text->starts_with(refusal)) return *text;
+      const auto line = text->find('\n');
+      if (!text->starts_with(refusal)) return {text->substr(line + 1), text->substr(0, line)};
       throw Error(ErrorCode::usage, fmt::format("--join: {}", text->substr(std::string(refusal).size())));
     }
     if (steady_clock::now() < limit) continue;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "config/options.hpp"
+#include "machine/host_memory.hpp"
+#include "muster/job.hpp"
 
 namespace muster {
 
@@ -31,11 +33,12 @@ class JoinFolder {
 
   /// True when processes wait to be invited, until forget(). Looks into the folder at most once a second
   /// (sooner after it found a new process), and counts only processes that have written since the last look.
-  /// Refuses those that do not fit the run, or not into the memory of their host.
-  bool has_requests();
+  /// Refuses those that do not fit the run, or not into the memory of their host, and those for which
+  /// `ranks`, those of the job, have left no GPU.
+  bool has_requests(const std::vector<Hello>& ranks);
   /// How many were waiting at that look.
   int waiting() const { return static_cast<int>(waiting_.size()); }
-  /// Gives them the invitations, of which there are as many.
+  /// Gives them the invitations, of which there are as many, and each a GPU.
   /// @throws muster::Error(ErrorCode::system) when a file cannot be written.
   void invite(const std::vector<std::string>& invitations);
   /// Those that were waiting are not any more. Meanwhile some may have written for the last time.
@@ -45,10 +48,19 @@ class JoinFolder {
   }
 
  private:
+  struct Waiting {
+    std::string name, host, gpu;
+  };
+
   /// True when there is a process that was not there at the last look.
-  bool look();
-  /// Why the process cannot join; empty: it can. `beside`: so many of its host can.
-  std::string describe_obstacle(const std::string& host, const std::string& request, int beside) const;
+  bool look(const std::vector<Hello>& ranks);
+  /// Lets the process wait, or refuses it.
+  void consider(const std::string& name, const std::string& request, const std::vector<Hello>& ranks);
+  /// Why the process has no memory; empty: it has. `beside`: so many of its host wait.
+  std::string describe_missing_memory(const std::string& host, const FreeMemory& free, int beside) const;
+  /// The first of a process's `gpus` that no rank uses and no other process gets. Empty: none.
+  std::string choose_gpu(const std::string& host, const std::string& gpus,
+                         const std::vector<Hello>& ranks) const;
   void refuse(const std::string& name, const std::string& why) const;
 
   std::filesystem::path path_;
@@ -56,12 +68,19 @@ class JoinFolder {
   MemoryEstimate needed_;
   std::chrono::steady_clock::time_point next_look_{};
   std::map<std::string, std::filesystem::file_time_type> seen_;
-  std::vector<std::string> waiting_;
+  std::vector<Waiting> waiting_;
 };
 
-/// The side of a process with --join: asks rank 0 of the run in --output, and returns its invitation.
+/// Rank 0's answer to a process that may join.
+struct JoinAnswer {
+  std::string invitation;  ///< of Job::grow()
+  std::string gpu;  ///< that the process shall use, one of its own; empty: it has none, or all are in use
+};
+
+/// The side of a process with --join: asks rank 0 of the run in --output. `gpus`: those that the process can
+/// use, as in MUSTER_GPUS.
 /// @throws muster::Error: usage (no run is under way there, it has ended, or it refuses this process),
 /// deadline (no answer within a quarter of an hour), system.
-std::string request_invitation(const Options& options, const RunFingerprint& own);
+JoinAnswer request_invitation(const Options& options, const RunFingerprint& own, const std::string& gpus);
 
 }  // namespace muster

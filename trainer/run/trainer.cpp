@@ -281,7 +281,7 @@ bool Trainer::has_join_requests() {
   if (!join_folder_)
     join_folder_.emplace(options_.output, fingerprint(options_, *parts_.workload),
                          joining_memory(options_, job_, ranks_, *parts_.workload));
-  return join_folder_->has_requests();
+  return join_folder_->has_requests(job_.roster());
 }
 
 void Trainer::join_run() {
