@@ -103,7 +103,7 @@ class ImageCompute {
   /// out = max(0, factor[image, channel] * x), factors at or above 0; null: 1.
   virtual void relu(int batch, std::size_t pixels, int channels, const Real* x, const Real* factor,
                     Real* out) = 0;
-  /// Overwrites d_x.
+  /// Overwrites d_x, which is not d_out.
   virtual void relu_backward(int batch, std::size_t pixels, int channels, const Real* out, const Real* factor,
                              const Real* d_out, Real* d_x) = 0;
   /// From [batch, pixels, channels] to [batch, channels, pixels], as PyTorch flattens images, or, if `back`,

@@ -78,4 +78,12 @@ inline int block_lanes(int channels, int first) {
   return channels - first < channel_lanes<Sum> ? channels - first : channel_lanes<Sum>;
 }
 
+/// How many channels to read or write at once: a whole vector where that stays within `size` elements, even
+/// if the pixel has fewer channels, because part of a vector takes longer. A store may then reach into the
+/// next channels and pixels, so write these later.
+template <typename Sum>
+inline int whole_lanes(int count, std::ptrdiff_t at, std::ptrdiff_t size) {
+  return at + channel_lanes<Sum> <= size ? channel_lanes<Sum> : count;
+}
+
 }  // namespace

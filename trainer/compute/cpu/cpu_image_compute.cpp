@@ -23,19 +23,6 @@ void for_each_image(int threads, int batch, std::size_t elements, F&& f) {
                });
 }
 
-/// Calls f(element, [image, channel]) for every element of [batch, pixels, channels], over the threads.
-template <typename F>
-void for_each_element(int threads, int batch, std::size_t pixels, int channels, F&& f) {
-  const auto count = static_cast<std::ptrdiff_t>(pixels);
-  for_each_image(threads, batch, pixels * static_cast<std::size_t>(batch * channels),
-                 [&](std::ptrdiff_t image) {
-                   for (std::ptrdiff_t pixel = 0; pixel < count; ++pixel) {
-                     for (std::ptrdiff_t channel = 0; channel < channels; ++channel)
-                       f((image * count + pixel) * channels + channel, image * channels + channel);
-                   }
-                 });
-}
-
 std::size_t pool_elements(const PoolShape& s) {
   return static_cast<std::size_t>(s.batch) * static_cast<std::size_t>(s.height) *
          static_cast<std::size_t>(s.width) * static_cast<std::size_t>(s.channels);
@@ -170,18 +157,21 @@ void CpuImageCompute<Real>::max_pool_backward(const PoolShape& s, const std::uin
 template <typename Real>
 void CpuImageCompute<Real>::relu(int batch, std::size_t pixels, int channels, const Real* x,
                                  const Real* factor, Real* out) {
-  for_each_element(threads_, batch, pixels, channels, [&](std::ptrdiff_t at, std::ptrdiff_t plane) {
-    const Sum value = factor ? Sum(factor[plane]) * Sum(x[at]) : Sum(x[at]);
-    out[at] = value < 0 ? Real(0) : Real(value);
+  const auto size = static_cast<std::ptrdiff_t>(pixels) * channels;
+  for_each_image(threads_, batch, static_cast<std::size_t>(batch * size), [&](std::ptrdiff_t image) {
+    kernels_.relu.relu(static_cast<int>(pixels), channels, x + image * size,
+                       factor ? factor + image * channels : nullptr, out + image * size);
   });
 }
 
 template <typename Real>
 void CpuImageCompute<Real>::relu_backward(int batch, std::size_t pixels, int channels, const Real* out,
                                           const Real* factor, const Real* d_out, Real* d_x) {
-  for_each_element(threads_, batch, pixels, channels, [&](std::ptrdiff_t at, std::ptrdiff_t plane) {
-    const Sum d = factor ? Sum(factor[plane]) * Sum(d_out[at]) : Sum(d_out[at]);
-    d_x[at] = Sum(out[at]) > 0 ? Real(d) : Real(0);
+  const auto size = static_cast<std::ptrdiff_t>(pixels) * channels;
+  for_each_image(threads_, batch, static_cast<std::size_t>(batch * size), [&](std::ptrdiff_t image) {
+    kernels_.relu.relu_backward(static_cast<int>(pixels), channels, out + image * size,
+                                factor ? factor + image * channels : nullptr, d_out + image * size,
+                                d_x + image * size);
   });
 }
 

@@ -28,6 +28,9 @@
   extern const PoolKernels<float> float_pool;                  \
   extern const PoolKernels<double> double_pool;                \
   extern const PoolKernels<bfloat16> bfloat16_pool;            \
+  extern const ReluKernels<float> float_relu;                  \
+  extern const ReluKernels<double> double_relu;                \
+  extern const ReluKernels<bfloat16> bfloat16_relu;            \
   extern const MatmulKernels<float> float_matmul;              \
   extern const MatmulKernels<double> double_matmul;            \
   extern const UpdateKernels<float> float_update;              \

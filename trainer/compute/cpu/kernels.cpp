@@ -26,11 +26,11 @@ namespace muster::compute::cpu {
 namespace {
 
 // `accurate`: the type of sums and updates.
-#define MUSTER_KERNEL_TABLE(set, real, accurate)                                                 \
-  {                                                                                              \
-#set, set::real##_rows, set::real##_attention, set::real##_decode, set::real##_llama,        \
-        set::real##_batch_norm, set::real##_pool, set::real##_depthwise, set::accurate##_matmul, \
-        set::accurate##_update                                                                   \
+#define MUSTER_KERNEL_TABLE(set, real, accurate)                                           \
+  {                                                                                        \
+#set, set::real##_rows, set::real##_attention, set::real##_decode, set::real##_llama,  \
+        set::real##_batch_norm, set::real##_pool, set::real##_relu, set::real##_depthwise, \
+        set::accurate##_matmul, set::accurate##_update                                     \
   }
 
 template <typename Real>

@@ -72,6 +72,14 @@ struct PoolKernels {
                             Real* d_image);
 };
 
+/// ReLU of one image; ImageCompute documents it. `factor`: of each channel.
+template <typename Real>
+struct ReluKernels {
+  void (*relu)(int pixels, int channels, const Real* x, const Real* factor, Real* out);
+  void (*relu_backward)(int pixels, int channels, const Real* out, const Real* factor, const Real* d_out,
+                        Real* d_x);
+};
+
 /// Rows [begin, end); LlamaCompute documents the formulas.
 template <typename Real>
 struct LlamaKernels {
@@ -149,6 +157,7 @@ struct Kernels {
   LlamaKernels<Real> llama;
   BatchNormKernels<Real> batch_norm;
   PoolKernels<Real> pool;
+  ReluKernels<Real> relu;
   DepthwiseKernels<Real> depthwise;
   MatmulKernels<Accurate<Real>> matmul;
   UpdateKernels<Accurate<Real>> update;

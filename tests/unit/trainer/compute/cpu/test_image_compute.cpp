@@ -228,8 +228,9 @@ TEMPLATE_TEST_CASE("max pooling agrees with its definition with every instructio
     const cpu::Kernels<TestType>* kernels = cpu::find_kernels<TestType>(set);
     if (kernels == nullptr) continue;
     cpu::CpuCompute<TestType> compute({2, true, kernels});
-    for (const PoolShape& s : {PoolShape{3, 6, 8, 10, 2, 2, 0}, PoolShape{2, 7, 5, 20, 3, 2, 1},
-                               PoolShape{2, 5, 5, 64, 3, 2, 1}, PoolShape{2, 4, 4, 1, 2, 2, 0}}) {
+    for (const PoolShape& s :
+         {PoolShape{3, 6, 8, 10, 2, 2, 0}, PoolShape{2, 7, 5, 20, 3, 2, 1}, PoolShape{2, 5, 5, 64, 3, 2, 1},
+          PoolShape{2, 4, 4, 1, 2, 2, 0}, PoolShape{2, 7, 5, 20, 2, 2, 0}, PoolShape{2, 6, 6, 3, 2, 1, 0}}) {
       CAPTURE(set, s.channels, s.window);
       const auto in = static_cast<std::size_t>(s.batch * s.height * s.width * s.channels),
                  out = static_cast<std::size_t>(s.batch * s.out_height() * s.out_width() * s.channels);
@@ -253,12 +254,49 @@ TEMPLATE_TEST_CASE("max pooling agrees with its definition with every instructio
               y[to] = wide(x[best]);
               d_x[best] += wide(d_out[to]);
             }
-      std::vector<TestType> found(out), found_d_x(in);
+      std::vector<TestType> found(out), found_d_x(in, TestType(7));
       std::vector<std::uint8_t> places(out);
       compute.images()->max_pool(s, x.data(), found.data(), places.data());
       CHECK(difference(found, y) == 0);
       compute.images()->max_pool_backward(s, places.data(), d_out.data(), found_d_x.data());
       CHECK(difference(found_d_x, d_x) < bound<TestType>());
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("ReLU agrees with its definition with every instruction set", "[image compute]", double,
+                   float, bfloat16) {
+  constexpr int batch = 3;
+  for (const char* set : {"baseline", "avx2", "avx512"}) {
+    const cpu::Kernels<TestType>* kernels = cpu::find_kernels<TestType>(set);
+    if (kernels == nullptr) continue;
+    cpu::CpuCompute<TestType> compute({2, true, kernels});
+    for (const auto& [pixels, channels] :
+         {std::pair{16, 20}, std::pair{1, 50}, std::pair{9, 3}, std::pair{5, 32}}) {
+      const auto images = static_cast<std::size_t>(batch),
+                 per_image = static_cast<std::size_t>(pixels * channels);
+      const auto x = drawn<TestType>(images * per_image, 10), d_out = drawn<TestType>(images * per_image, 11);
+      std::vector<TestType> factor(images * static_cast<std::size_t>(channels));
+      for (std::size_t i = 0; i < factor.size(); ++i) factor[i] = TestType(i % 3 == 0 ? 0.0f : 1.5f);
+      for (const bool has_factor : {false, true}) {
+        CAPTURE(set, pixels, channels, has_factor);
+        std::vector<double> y(x.size()), d_x(x.size());
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          const std::size_t plane =
+              i / per_image * static_cast<std::size_t>(channels) + i % static_cast<std::size_t>(channels);
+          const double by = has_factor ? wide(factor[plane]) : 1;
+          y[i] = std::max(0.0, by * wide(x[i]));
+          d_x[i] = y[i] > 0 ? by * wide(d_out[i]) : 0;
+        }
+        std::vector<TestType> found(x.size()), found_d_x(x.size());
+        const TestType* factors = has_factor ? factor.data() : nullptr;
+        compute.images()->relu(batch, static_cast<std::size_t>(pixels), channels, x.data(), factors,
+                               found.data());
+        CHECK(difference(found, y) < bound<TestType>());
+        compute.images()->relu_backward(batch, static_cast<std::size_t>(pixels), channels, found.data(),
+                                        factors, d_out.data(), found_d_x.data());
+        CHECK(difference(found_d_x, d_x) < bound<TestType>());
+      }
     }
   }
 }
