@@ -11,6 +11,7 @@
 #include "config/options.hpp"
 #include "report/event_file.hpp"
 #include "report/metrics.hpp"
+#include "report/progress.hpp"
 #include "report/summary.hpp"
 #include "training/model.hpp"
 #include "training/step.hpp"
@@ -18,7 +19,8 @@
 
 namespace muster {
 
-/// Records a run for people: metrics, TensorBoard's events, charts, report and summary. Rank 0 only.
+/// Records a run for people: lines of progress, metrics, TensorBoard's events, charts, report and summary.
+/// Rank 0 only.
 /// Functions that write throw muster::Error(ErrorCode::system).
 class Recorder {
  public:
@@ -29,16 +31,14 @@ class Recorder {
 
   /// Counts what a step has communicated and loaded; before step().
   void communication(const StepResult& result);
-  void step(const StepRecord& record);
+  void step(Progress& progress, std::int64_t step, const StepResult& result, double learning_rate);
   /// Counts one that is no part of a step.
   void synchronization(const Synchronization& done);
-  /// "3 averages, 0.4 MB/step" since this start.
-  std::string describe_synchronizations() const;
   void skipped_update(std::int64_t step) { metrics_.skipped(step); }
-  void validation(std::int64_t step, const Validation& found);
+  void validation(Progress& progress, std::int64_t step, const Validation& found);
   bool has_validation(std::int64_t step) const;
   /// Summary::left_out_images.
-  void left_out(std::vector<std::string> images) { left_out_ = std::move(images); }
+  void left_out(Progress& progress, std::vector<std::string> images);
   /// Summary::lost_ranks and joined_ranks.
   void membership(std::vector<std::string> lost, std::vector<std::string> joined) {
     facts_.lost_ranks = std::move(lost);
@@ -59,6 +59,8 @@ class Recorder {
 
  private:
   double mean_gradient_bytes() const;
+  /// "3 averages, 0.4 MB/step" since this start.
+  std::string describe_synchronizations() const;
 
   const Options& options_;
   std::filesystem::path folder_, metrics_path_;

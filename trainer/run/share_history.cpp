@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/share_history.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <cstdint>
 #include <span>
 
 #include "machine/gather_texts.hpp"
-#include "text/split.hpp"
 
 namespace muster {
 namespace {
 
-/// `lines`: without line breaks, none of them empty.
 void share_lines(Communicator& world, std::vector<std::string>& lines) {
-  const std::string own = world.rank() == 0 ? fmt::format("{}", fmt::join(lines, "\n")) : "";
-  const std::string text = gather_texts(world, own).front();
-  lines.clear();
-  for (const std::string_view line : split(text, '\n')) {
-    if (!line.empty()) lines.emplace_back(line);
-  }
+  if (world.rank() != 0) lines.clear();
+  lines = gather_lines(world, lines).front();
 }
 
 }  // namespace

@@ -2,9 +2,7 @@
 #include "run/trainer.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <csignal>
 #include <set>
 #include <vector>
@@ -18,19 +16,9 @@
 #include "run/share_history.hpp"
 #include "run/signal_handler.hpp"
 #include "text/plural.hpp"
-#include "text/split.hpp"
 #include "training/non_finite.hpp"
 
 namespace muster {
-namespace {
-
-/// ", 97.31% right (9731)"; empty for a model without accuracy.
-std::string accuracy_text(const Average& accuracy) {
-  if (accuracy.weight == 0) return "";
-  return fmt::format(", {:.2f}% right ({:.0f})", 100 * accuracy.value(), accuracy.sum);
-}
-
-}  // namespace
 
 Trainer::Trainer(const Options& options, Job& job)
     : options_(options),
@@ -135,17 +123,8 @@ std::string Trainer::stop_reason() const {
 
 void Trainer::record_left_out(Progress& progress) {
   std::set<std::string> images;
-  const std::vector<std::string> own = strategy().left_out();
-  for (const std::string& texts : gather_texts(world_, fmt::format("{}", fmt::join(own, "\n")))) {
-    for (const std::string_view image : split(texts, '\n')) {
-      if (!image.empty()) images.emplace(image);
-    }
-  }
-  if (!is_rank0() || images.empty()) return;
-  progress.line(fmt::format("warning: {} cannot be used and {} left out, such as {} (summary.json lists all)",
-                            plural(static_cast<std::int64_t>(images.size()), "picture"),
-                            images.size() == 1 ? "was" : "were", *images.begin()));
-  recorder_->left_out({images.begin(), images.end()});
+  for (const auto& own : gather_lines(world_, strategy().left_out())) images.insert(own.begin(), own.end());
+  if (is_rank0()) recorder_->left_out(progress, {images.begin(), images.end()});
 }
 
 void Trainer::finish(Progress& progress) {
@@ -218,13 +197,12 @@ bool Trainer::end_steps(Progress& progress, std::size_t left) {
   bool stop = false;
   while (!stop && strategy().in_flight() > left) {
     const StepResult result = strategy().end_step();
-    const double learning_rate = schedule_.at(state().step);
     count_step(result);
     if (!result.finite) {
       report_skipped_update(progress, result);
       progress.skip();
     } else if (is_rank0()) {
-      record(progress, result, learning_rate);
+      record(progress, result);
     }
     if (result.any_failed) {
       errors_.run_on_all([&] {
@@ -241,7 +219,7 @@ void Trainer::end_own_steps(Progress& progress) {
   while (strategy().ends_steps_alone() && strategy().in_flight() > 0) {
     const StepResult result = strategy().end_step();
     count_step(result);
-    if (result.finite && recorder_) record(progress, result, schedule_.at(state().step - 1));
+    if (result.finite && recorder_) record(progress, result);
   }
 }
 
@@ -384,17 +362,8 @@ void Trainer::keep_error(const std::function<void()>& write) {
   }
 }
 
-void Trainer::record(Progress& progress, const StepResult& result, double learning_rate) {
-  const std::int64_t step = state().step, tokens = parts_.facts.tokens_per_step;
-  StepRecord record{step, result.loss, learning_rate, result.gradient_norm, tokens};
-  record.exposed_seconds = result.exposed;
-  record.communicated_bytes = result.gradient_bytes + result.gathered_bytes;
-  record.synchronized = result.synchronized;
-  if (result.synchronized) progress.note(recorder_->describe_synchronizations());
-  if (result.idle_share) progress.note(fmt::format("idle {:.1f}%", 100 * *result.idle_share));
-  record.seconds = progress.step(step, result.loss, tokens, result.exposed, result.done);
-  record.mfu = progress.throughput().mfu(record.tokens_per_second());
-  recorder_->step(record);
+void Trainer::record(Progress& progress, const StepResult& result) {
+  recorder_->step(progress, state().step, result, schedule_.at(state().step - 1));
   if (progress.due()) keep_error([&] { flush(); });
 }
 
@@ -442,8 +411,7 @@ bool Trainer::needs_validation() {
 }
 
 void Trainer::validate(Progress& progress) {
-  const Workload& workload = *parts_.workload;
-  if (workload.held_out() == 0) return;
+  if (parts_.workload->held_out() == 0) return;
   progress.pause_timer();
   Validation found;
   std::int32_t interrupted = 0;
@@ -455,11 +423,7 @@ void Trainer::validate(Progress& progress) {
     return progress.resume_timer();
   }
   strategy().all_reduce_validation(found);
-  progress.line(fmt::format("validation loss {} nats/{} over {} {}s{}, after step {}",
-                            format_loss(found.loss.value()), workload.unit(),
-                            static_cast<std::int64_t>(found.loss.weight), workload.unit(),
-                            accuracy_text(found.accuracy), state().step));
-  if (is_rank0()) recorder_->validation(state().step, found);
+  if (is_rank0()) recorder_->validation(progress, state().step, found);
   validated_step_ = state().step;
   progress.resume_timer();
 }

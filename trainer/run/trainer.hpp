@@ -103,7 +103,7 @@ class Trainer {
   void finish(Progress& progress);
 
   // Rank 0 only:
-  void record(Progress& progress, const StepResult& result, double learning_rate);
+  void record(Progress& progress, const StepResult& result);
   /// Writes what was recorded, and the status.
   void flush();
   /// Keeps an error of `write` in output_error_, and does nothing after one.
