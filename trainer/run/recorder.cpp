@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "files/output_file.hpp"
 #include "machine/host_memory.hpp"
@@ -128,8 +129,10 @@ bool Recorder::has_validation(std::int64_t step) const {
   return !losses.empty() && losses.back().x == step;
 }
 
-void Recorder::left_out(Progress& progress, std::vector<std::string> images) {
-  left_out_ = std::move(images);
+void Recorder::left_out(Progress& progress, const std::vector<std::vector<std::string>>& images) {
+  std::set<std::string> all;
+  for (const auto& of_rank : images) all.insert(of_rank.begin(), of_rank.end());
+  left_out_.assign(all.begin(), all.end());
   if (left_out_.empty()) return;
   progress.line(fmt::format("warning: {} cannot be used and {} left out, such as {} (summary.json lists all)",
                             plural(static_cast<std::int64_t>(left_out_.size()), "picture"),

@@ -13,6 +13,7 @@
 #include "report/metrics.hpp"
 #include "report/progress.hpp"
 #include "report/summary.hpp"
+#include "run/membership_history.hpp"
 #include "training/model.hpp"
 #include "training/step.hpp"
 #include "training/throughput.hpp"
@@ -37,12 +38,12 @@ class Recorder {
   void skipped_update(std::int64_t step) { metrics_.skipped(step); }
   void validation(Progress& progress, std::int64_t step, const Validation& found);
   bool has_validation(std::int64_t step) const;
-  /// Summary::left_out_images.
-  void left_out(Progress& progress, std::vector<std::string> images);
+  /// Summary::left_out_images. `images`: of each rank.
+  void left_out(Progress& progress, const std::vector<std::vector<std::string>>& images);
   /// Summary::lost_ranks and joined_ranks.
-  void membership(std::vector<std::string> lost, std::vector<std::string> joined) {
-    facts_.lost_ranks = std::move(lost);
-    facts_.joined_ranks = std::move(joined);
+  void membership(const MembershipHistory& history) {
+    facts_.lost_ranks = history.lost_ranks();
+    facts_.joined_ranks = history.joined_ranks();
   }
   /// Summary::step_picture.
   void step_picture(std::string svg) { facts_.step_picture = std::move(svg); }
