@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "machine/gather_texts.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cstdint>
 #include <numeric>
 #include <span>
+
+#include "text/split.hpp"
 
 namespace muster {
 
@@ -23,6 +28,18 @@ std::vector<std::string> gather_texts(Communicator& world, const std::string& mi
     at = end;
   }
   return texts;
+}
+
+std::vector<std::vector<std::string>> gather_lines(Communicator& world,
+                                                   const std::vector<std::string>& mine) {
+  std::vector<std::vector<std::string>> all;
+  for (const std::string& text : gather_texts(world, fmt::format("{}", fmt::join(mine, "\n")))) {
+    std::vector<std::string>& lines = all.emplace_back();
+    for (const std::string_view line : split(text, '\n')) {
+      if (!line.empty()) lines.emplace_back(line);
+    }
+  }
+  return all;
 }
 
 }  // namespace muster

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "files/output_file.hpp"
 #include "machine/host_memory.hpp"
@@ -25,6 +26,12 @@ void write_file(const fs::path& path, const std::string& text) {
   OutputFile file(path);
   file.write(text);
   file.commit();
+}
+
+/// ", 97.31% right (9731)"; empty for a model without accuracy.
+std::string accuracy_text(const Average& accuracy) {
+  if (accuracy.weight == 0) return "";
+  return fmt::format(", {:.2f}% right ({:.0f})", 100 * accuracy.value(), accuracy.sum);
 }
 
 /// Empty when the file does not exist.
@@ -76,7 +83,16 @@ void Recorder::communication(const StepResult& result) {
   facts_.gathered_bytes = static_cast<std::int64_t>(result.gathered_bytes);
 }
 
-void Recorder::step(const StepRecord& record) {
+void Recorder::step(Progress& progress, std::int64_t step, const StepResult& result, double learning_rate) {
+  const std::int64_t tokens = facts_.tokens_per_step;
+  StepRecord record{step, result.loss, learning_rate, result.gradient_norm, tokens};
+  record.exposed_seconds = result.exposed;
+  record.communicated_bytes = result.gradient_bytes + result.gathered_bytes;
+  record.synchronized = result.synchronized;
+  if (result.synchronized) progress.note(describe_synchronizations());
+  if (result.idle_share) progress.note(fmt::format("idle {:.1f}%", 100 * *result.idle_share));
+  record.seconds = progress.step(step, result.loss, tokens, result.exposed, result.done);
+  record.mfu = progress.throughput().mfu(record.tokens_per_second());
   metrics_.training(record);
   if (events_) events_->training(record);
 }
@@ -95,8 +111,11 @@ std::string Recorder::describe_synchronizations() const {
   return fmt::format("{}, {:.3g} MB/step", plural(synchronizations_, "average"), mean_gradient_bytes() / 1e6);
 }
 
-void Recorder::validation(std::int64_t step, const Validation& found) {
+void Recorder::validation(Progress& progress, std::int64_t step, const Validation& found) {
   const double loss = found.loss.value();
+  progress.line(fmt::format("validation loss {} nats/{} over {} {}s{}, after step {}", format_loss(loss),
+                            facts_.unit, static_cast<std::int64_t>(found.loss.weight), facts_.unit,
+                            accuracy_text(found.accuracy), step));
   const bool has_accuracy = found.accuracy.weight > 0;
   std::optional<std::int64_t> right;
   if (has_accuracy) right = static_cast<std::int64_t>(found.accuracy.sum);
@@ -108,6 +127,16 @@ void Recorder::validation(std::int64_t step, const Validation& found) {
 bool Recorder::has_validation(std::int64_t step) const {
   const auto& losses = metrics_.history().validation_loss;
   return !losses.empty() && losses.back().x == step;
+}
+
+void Recorder::left_out(Progress& progress, const std::vector<std::vector<std::string>>& images) {
+  std::set<std::string> all;
+  for (const auto& of_rank : images) all.insert(of_rank.begin(), of_rank.end());
+  left_out_.assign(all.begin(), all.end());
+  if (left_out_.empty()) return;
+  progress.line(fmt::format("warning: {} cannot be used and {} left out, such as {} (summary.json lists all)",
+                            plural(static_cast<std::int64_t>(left_out_.size()), "picture"),
+                            left_out_.size() == 1 ? "was" : "were", left_out_.front()));
 }
 
 void Recorder::flush() {

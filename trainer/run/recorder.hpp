@@ -11,14 +11,17 @@
 #include "config/options.hpp"
 #include "report/event_file.hpp"
 #include "report/metrics.hpp"
+#include "report/progress.hpp"
 #include "report/summary.hpp"
+#include "run/membership_history.hpp"
 #include "training/model.hpp"
 #include "training/step.hpp"
 #include "training/throughput.hpp"
 
 namespace muster {
 
-/// Records a run for people: metrics, TensorBoard's events, charts, report and summary. Rank 0 only.
+/// Records a run for people: lines of progress, metrics, TensorBoard's events, charts, report and summary.
+/// Rank 0 only.
 /// Functions that write throw muster::Error(ErrorCode::system).
 class Recorder {
  public:
@@ -29,20 +32,18 @@ class Recorder {
 
   /// Counts what a step has communicated and loaded; before step().
   void communication(const StepResult& result);
-  void step(const StepRecord& record);
+  void step(Progress& progress, std::int64_t step, const StepResult& result, double learning_rate);
   /// Counts one that is no part of a step.
   void synchronization(const Synchronization& done);
-  /// "3 averages, 0.4 MB/step" since this start.
-  std::string describe_synchronizations() const;
   void skipped_update(std::int64_t step) { metrics_.skipped(step); }
-  void validation(std::int64_t step, const Validation& found);
+  void validation(Progress& progress, std::int64_t step, const Validation& found);
   bool has_validation(std::int64_t step) const;
-  /// Summary::left_out_images.
-  void left_out(std::vector<std::string> images) { left_out_ = std::move(images); }
+  /// Summary::left_out_images. `images`: of each rank.
+  void left_out(Progress& progress, const std::vector<std::vector<std::string>>& images);
   /// Summary::lost_ranks and joined_ranks.
-  void membership(std::vector<std::string> lost, std::vector<std::string> joined) {
-    facts_.lost_ranks = std::move(lost);
-    facts_.joined_ranks = std::move(joined);
+  void membership(const MembershipHistory& history) {
+    facts_.lost_ranks = history.lost_ranks();
+    facts_.joined_ranks = history.joined_ranks();
   }
   /// Summary::step_picture.
   void step_picture(std::string svg) { facts_.step_picture = std::move(svg); }
@@ -59,6 +60,8 @@ class Recorder {
 
  private:
   double mean_gradient_bytes() const;
+  /// "3 averages, 0.4 MB/step" since this start.
+  std::string describe_synchronizations() const;
 
   const Options& options_;
   std::filesystem::path folder_, metrics_path_;

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <initializer_list>
+#include <span>
 
 namespace muster {
 namespace {
@@ -58,6 +60,12 @@ SignalHandler::~SignalHandler() {
 }
 
 int received_signal() noexcept { return received; }
+
+int share_signal(Communicator& world) {
+  std::int32_t signal = received_signal();
+  world.all_reduce(std::span<std::int32_t>(&signal, 1), Reduction::max);
+  return signal;
+}
 
 bool is_preemption(int signal) noexcept { return signal != 0 && signal != SIGINT; }
 

@@ -5,6 +5,8 @@
 #include <semaphore>
 #include <thread>
 
+#include "muster/communicator.hpp"
+
 namespace muster {
 
 /// While this object exists, the first SIGINT, SIGTERM, SIGUSR2 (and SIGUSR1, unless another part of the
@@ -28,6 +30,8 @@ class SignalHandler {
 
 /// The signal received since the last SignalHandler was constructed, or 0.
 int received_signal() noexcept;
+/// The largest received_signal() of all ranks. Collective.
+int share_signal(Communicator& world);
 /// True for a batch system's signal, after which the run should continue later; false for a person's Ctrl-C.
 bool is_preemption(int signal) noexcept;
 

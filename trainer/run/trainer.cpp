@@ -2,35 +2,20 @@
 #include "run/trainer.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <csignal>
-#include <set>
 #include <vector>
 
 #include "config/elastic_range.hpp"
 #include "machine/gather_texts.hpp"
 #include "run/autotune.hpp"
-#include "run/grow_job.hpp"
 #include "run/print_run_info.hpp"
 #include "run/share_gradients.hpp"
-#include "run/share_history.hpp"
 #include "run/signal_handler.hpp"
 #include "text/plural.hpp"
-#include "text/split.hpp"
 #include "training/non_finite.hpp"
 
 namespace muster {
-namespace {
-
-/// ", 97.31% right (9731)"; empty for a model without accuracy.
-std::string accuracy_text(const Average& accuracy) {
-  if (accuracy.weight == 0) return "";
-  return fmt::format(", {:.2f}% right ({:.0f})", 100 * accuracy.value(), accuracy.sum);
-}
-
-}  // namespace
 
 Trainer::Trainer(const Options& options, Job& job)
     : options_(options),
@@ -39,7 +24,8 @@ Trainer::Trainer(const Options& options, Job& job)
       world_(ranks_.host()),
       errors_(world_),
       schedule_(learning_rate_schedule(options)),
-      output_(options) {}
+      output_(options),
+      join_requests_(options, job) {}
 
 int Trainer::train() {
   const SignalHandler signal_handler;
@@ -86,7 +72,8 @@ bool Trainer::run_to_end(Progress& progress, bool after_change) {
   else if (needs_validation())
     validate(progress);
   if (!is_stopped() && !loop(progress)) return false;
-  synchronize();
+  // The validation and the checkpoint need the same parameters on all ranks.
+  if (const auto done = strategy().synchronize(); done && is_rank0()) recorder_->synchronization(*done);
   if (!is_stopped() && validated_step_ != state().step) validate(progress);
   if (!checkpointer_->has_saved(state().step)) save(progress);
   finish(progress);
@@ -110,14 +97,9 @@ void Trainer::prepare() {
 }
 
 RunStatus Trainer::status(RunStatus::State run_state) const {
-  RunStatus status{run_state, state().step, options_.steps, {}, lost_hosts_};
+  RunStatus status{run_state, state().step, options_.steps, {}, history_.lost_hosts()};
   if (checkpointer_) status.checkpoint = checkpointer_->good();
   return status;
-}
-
-void Trainer::synchronize() {
-  const auto done = strategy().synchronize();
-  if (done && is_rank0()) recorder_->synchronization(*done);
 }
 
 void Trainer::save(Progress& progress) {
@@ -133,23 +115,9 @@ std::string Trainer::stop_reason() const {
                      elastic_range(options_).least);
 }
 
-void Trainer::record_left_out(Progress& progress) {
-  std::set<std::string> images;
-  const std::vector<std::string> own = strategy().left_out();
-  for (const std::string& texts : gather_texts(world_, fmt::format("{}", fmt::join(own, "\n")))) {
-    for (const std::string_view image : split(texts, '\n')) {
-      if (!image.empty()) images.emplace(image);
-    }
-  }
-  if (!is_rank0() || images.empty()) return;
-  progress.line(fmt::format("warning: {} cannot be used and {} left out, such as {} (summary.json lists all)",
-                            plural(static_cast<std::int64_t>(images.size()), "picture"),
-                            images.size() == 1 ? "was" : "were", *images.begin()));
-  recorder_->left_out({images.begin(), images.end()});
-}
-
 void Trainer::finish(Progress& progress) {
-  record_left_out(progress);
+  const auto left_out = gather_lines(world_, strategy().left_out());
+  if (is_rank0()) recorder_->left_out(progress, left_out);
   const std::string picture = strategy().draw_last_step();
   if (is_rank0()) recorder_->step_picture(picture);
   errors_.run_on_rank0([&] {
@@ -169,12 +137,11 @@ bool Trainer::loop(Progress& progress) {
   while (state().step < options_.steps) {
     keep_error([&] { checkpointer_->finish(progress, false); });
     begin_step();
-    const auto in_flight = strategy().in_flight();
-    const bool drain = must_end_before_next(state().step + static_cast<std::int64_t>(in_flight));
-    const bool stops = end_steps(progress, drain ? 0 : strategy().max_in_flight() - 1);
+    const std::size_t left = must_end_before_next(begun_steps()) ? 0 : strategy().max_in_flight() - 1;
+    const bool stops = end_steps(progress, left);
     if (stops) stop(progress);
     if (stops && state().step < options_.steps) {
-      signal_ = stop_signal();
+      signal_ = share_signal(world_);
       return signal_ != 0;
     }
     if (strategy().in_flight() > 0) continue;
@@ -194,17 +161,17 @@ void Trainer::validate_and_save(Progress& progress) {
 }
 
 void Trainer::stop(Progress& progress) {
-  std::int64_t last = state().step + static_cast<std::int64_t>(strategy().in_flight());
+  std::int64_t last = begun_steps();
   world_.all_reduce(std::span<std::int64_t>(&last, 1), Reduction::max);
-  while (state().step + static_cast<std::int64_t>(strategy().in_flight()) < last) begin_step();
+  while (begun_steps() < last) begin_step();
   while (strategy().in_flight() > 0) end_steps(progress, 0);
 }
 
 void Trainer::begin_step() {
-  const auto in_flight = static_cast<std::int64_t>(strategy().in_flight());
-  const std::int64_t step = state().step + in_flight;
-  strategy().begin_step(step, state().samples + in_flight * options_.batch, schedule_.at(step),
-                        {received_signal() != 0 || has_join_requests(), output_error_.has_value()});
+  const std::int64_t step = begun_steps();
+  strategy().begin_step(step, state().samples + (step - state().step) * options_.batch, schedule_.at(step),
+                        {received_signal() != 0 || join_requests_.has_any(ranks_, *parts_.workload),
+                         output_error_.has_value()});
 }
 
 void Trainer::count_step(const StepResult& result) {
@@ -218,13 +185,12 @@ bool Trainer::end_steps(Progress& progress, std::size_t left) {
   bool stop = false;
   while (!stop && strategy().in_flight() > left) {
     const StepResult result = strategy().end_step();
-    const double learning_rate = schedule_.at(state().step);
     count_step(result);
     if (!result.finite) {
       report_skipped_update(progress, result);
       progress.skip();
     } else if (is_rank0()) {
-      record(progress, result, learning_rate);
+      record(progress, result);
     }
     if (result.any_failed) {
       errors_.run_on_all([&] {
@@ -241,7 +207,7 @@ void Trainer::end_own_steps(Progress& progress) {
   while (strategy().ends_steps_alone() && strategy().in_flight() > 0) {
     const StepResult result = strategy().end_step();
     count_step(result);
-    if (result.finite && recorder_) record(progress, result, schedule_.at(state().step - 1));
+    if (result.finite && recorder_) record(progress, result);
   }
 }
 
@@ -254,7 +220,7 @@ void Trainer::change_members(Progress& progress, std::optional<Error> loss) {
     if (copy) parts_.strategy.reset();  // which rebuild() began
     if (loss) job_.shrink();
     try {
-      if (!loss && !grow_job(job_, ranks_, join_folder_ ? &*join_folder_ : nullptr, progress)) return;
+      if (!loss && !join_requests_.accept(ranks_, progress)) return;
       if (!loss) change.grow(job_.roster());
       if (!copy) copy = take_state(progress, loss.has_value());
       use_members();
@@ -276,14 +242,6 @@ void Trainer::change_members(Progress& progress, std::optional<Error> loss) {
   report_change(progress, loss, change, took.count(), *kept);
 }
 
-bool Trainer::has_join_requests() {
-  if (!is_rank0() || elastic_range(options_).least == 0) return false;
-  if (!join_folder_)
-    join_folder_.emplace(options_.output, fingerprint(options_, *parts_.workload),
-                         joining_memory(options_, job_, ranks_, *parts_.workload));
-  return join_folder_->has_requests(job_.roster());
-}
-
 void Trainer::join_run() {
   CollectiveErrors errors(job_.host_world().split(1));
   try {
@@ -294,27 +252,15 @@ void Trainer::join_run() {
   }
   StateCopy none;
   rebuild(none);
-  share_history(job_.host_world(), parts_.facts, lost_hosts_);
-}
-
-void Trainer::note_change(const MembershipChange& change, Summary& facts,
-                          std::vector<std::string>& lost_hosts) const {
-  const MembershipChange::Texts texts = change.describe(job_.roster(), ranks_.size());
-  const auto note = [&](std::vector<std::string>& list, const std::string& ranks) {
-    if (!ranks.empty()) list.push_back(fmt::format("{}, after step {}", ranks, state().step));
-  };
-  note(facts.lost_ranks, texts.lost);
-  note(facts.joined_ranks, texts.replacing);
-  note(facts.joined_ranks, texts.added);
-  for (const Hello& rank : change.lost_members(job_.roster())) lost_hosts.push_back(rank.host);
+  history_.share(job_.host_world(), parts_.facts);
 }
 
 void Trainer::share_past(const MembershipChange& change) {
   // Copies, since a loss during the growth changes what is to be noted.
   Summary facts = parts_.facts;
-  std::vector<std::string> lost_hosts = lost_hosts_;
-  note_change(change, facts, lost_hosts);
-  share_history(job_.host_world(), facts, lost_hosts);
+  MembershipHistory history = history_;
+  history.add(change, job_.roster(), ranks_.size(), state().step);
+  history.share(job_.host_world(), facts);
 }
 
 StateCopy Trainer::take_state(Progress& progress, bool after_loss) {
@@ -329,12 +275,12 @@ StateCopy Trainer::take_state(Progress& progress, bool after_loss) {
 
 void Trainer::report_change(Progress& progress, const std::optional<Error>& loss,
                             const MembershipChange& change, double seconds, bool kept) {
-  note_change(change, parts_.facts, lost_hosts_);
+  history_.add(change, job_.roster(), ranks_.size(), state().step);
   progress.enable(is_rank0());
   progress.skip();
   if (!is_rank0()) return;
   keep_error([&] { output_.write_status(status(RunStatus::State::running)); });
-  recorder_->membership(parts_.facts.lost_ranks, parts_.facts.joined_ranks);
+  recorder_->membership(history_);
   const MembershipChange::Texts texts = change.describe(job_.roster(), ranks_.size());
   if (!texts.added.empty()) progress.line(describe_growth(texts, state().step, ranks_.size(), seconds));
   if (!loss) return;
@@ -384,17 +330,8 @@ void Trainer::keep_error(const std::function<void()>& write) {
   }
 }
 
-void Trainer::record(Progress& progress, const StepResult& result, double learning_rate) {
-  const std::int64_t step = state().step, tokens = parts_.facts.tokens_per_step;
-  StepRecord record{step, result.loss, learning_rate, result.gradient_norm, tokens};
-  record.exposed_seconds = result.exposed;
-  record.communicated_bytes = result.gradient_bytes + result.gathered_bytes;
-  record.synchronized = result.synchronized;
-  if (result.synchronized) progress.note(recorder_->describe_synchronizations());
-  if (result.idle_share) progress.note(fmt::format("idle {:.1f}%", 100 * *result.idle_share));
-  record.seconds = progress.step(step, result.loss, tokens, result.exposed, result.done);
-  record.mfu = progress.throughput().mfu(record.tokens_per_second());
-  recorder_->step(record);
+void Trainer::record(Progress& progress, const StepResult& result) {
+  recorder_->step(progress, state().step, result, schedule_.at(state().step - 1));
   if (progress.due()) keep_error([&] { flush(); });
 }
 
@@ -428,12 +365,6 @@ void Trainer::report_skipped_update(Progress& progress, const StepResult& result
   });
 }
 
-int Trainer::stop_signal() {
-  std::int32_t signal = received_signal();
-  world_.all_reduce(std::span<std::int32_t>(&signal, 1), Reduction::max);
-  return signal;
-}
-
 bool Trainer::needs_validation() {
   if (!checkpointer_->resumed() || options_.resume != "auto" || !is_due(options_.eval_every)) return false;
   std::int32_t is_missing = is_rank0() && !recorder_->has_validation(state().step) ? 1 : 0;
@@ -442,8 +373,7 @@ bool Trainer::needs_validation() {
 }
 
 void Trainer::validate(Progress& progress) {
-  const Workload& workload = *parts_.workload;
-  if (workload.held_out() == 0) return;
+  if (parts_.workload->held_out() == 0) return;
   progress.pause_timer();
   Validation found;
   std::int32_t interrupted = 0;
@@ -451,15 +381,11 @@ void Trainer::validate(Progress& progress) {
       [&] { found = strategy().validate_share([&] { return (interrupted = received_signal()) != 0; }); });
   world_.all_reduce(std::span<std::int32_t>(&interrupted, 1), Reduction::max);
   if (interrupted != 0) {
-    signal_ = stop_signal();
+    signal_ = share_signal(world_);
     return progress.resume_timer();
   }
   strategy().all_reduce_validation(found);
-  progress.line(fmt::format("validation loss {} nats/{} over {} {}s{}, after step {}",
-                            format_loss(found.loss.value()), workload.unit(),
-                            static_cast<std::int64_t>(found.loss.weight), workload.unit(),
-                            accuracy_text(found.accuracy), state().step));
-  if (is_rank0()) recorder_->validation(state().step, found);
+  if (is_rank0()) recorder_->validation(progress, state().step, found);
   validated_step_ = state().step;
   progress.resume_timer();
 }

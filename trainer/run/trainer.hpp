@@ -15,8 +15,9 @@
 #include "report/progress.hpp"
 #include "run/active_ranks.hpp"
 #include "run/checkpointer.hpp"
-#include "run/join_folder.hpp"
+#include "run/join_requests.hpp"
 #include "run/membership_change.hpp"
+#include "run/membership_history.hpp"
 #include "run/output_folder.hpp"
 #include "run/prepare_run.hpp"
 #include "run/recorder.hpp"
@@ -54,15 +55,12 @@ class Trainer {
   /// Ends the run after the same step on all ranks, of which some may have begun more steps than others.
   void stop(Progress& progress);
   void report_skipped_update(Progress& progress, const StepResult& result);
-  int stop_signal();
   bool is_stopped() const { return signal_ != 0 || too_few_ranks_; }
   std::string stop_reason() const;
   /// When a signal arrives during the validation, sets signal_ and reports no loss.
   void validate(Progress& progress);
   /// True when a signal interrupted the validation after the checkpoint's step, so it must be run again.
   bool needs_validation();
-  /// Tells rank 0's recorder which images the ranks left out.
-  void record_left_out(Progress& progress);
   bool is_due(std::int64_t every) const { return is_due(every, state().step); }
   static bool is_due(std::int64_t every, std::int64_t step) { return every > 0 && step % every == 0; }
   /// True when step `step` must have ended before the next one begins: for a validation, a checkpoint or the
@@ -77,8 +75,6 @@ class Trainer {
   /// the lost ones, and gives them the newest state. Without a loss: the same with the processes that want to
   /// join; collective over the job.
   void change_members(Progress& progress, std::optional<Error> loss);
-  /// True on rank 0 when processes want to join.
-  bool has_join_requests();
   /// After a change of the job's members. Collective over the job.
   void use_members();
   /// Ends the steps whose update this rank has made, without the other ranks.
@@ -86,9 +82,6 @@ class Trainer {
   /// Takes the state from the strategy of before the change, which is destroyed. After a loss it is
   /// collective over the ranks that are left.
   StateCopy take_state(Progress& progress, bool after_loss);
-  /// Puts the change, after state().step, into `facts` and `lost_hosts`.
-  void note_change(const MembershipChange& change, Summary& facts,
-                   std::vector<std::string>& lost_hosts) const;
   /// Gives the processes that have joined the run's past. Collective over the job.
   void share_past(const MembershipChange& change);
   /// Reports the loss or the growth, and which ranks go on. `kept`: with the state that they had in memory.
@@ -98,12 +91,10 @@ class Trainer {
   /// state, so that the newest checkpoint was read. Collective over them.
   bool rebuild(StateCopy& copy);
   void save(Progress& progress);
-  /// Before a validation or a checkpoint that no step ended with.
-  void synchronize();
   void finish(Progress& progress);
 
   // Rank 0 only:
-  void record(Progress& progress, const StepResult& result, double learning_rate);
+  void record(Progress& progress, const StepResult& result);
   /// Writes what was recorded, and the status.
   void flush();
   /// Keeps an error of `write` in output_error_, and does nothing after one.
@@ -116,6 +107,10 @@ class Trainer {
   RunStatus status(RunStatus::State state) const;
   bool is_rank0() const { return job_.rank() == 0; }
   Strategy& strategy() { return *parts_.strategy; }
+  /// Those that have ended, and those in flight.
+  std::int64_t begun_steps() const {
+    return state().step + static_cast<std::int64_t>(parts_.strategy->in_flight());
+  }
   TrainingState& state() { return parts_.state; }  ///< after the last ended step
   const TrainingState& state() const { return parts_.state; }
 
@@ -132,8 +127,8 @@ class Trainer {
   std::unique_ptr<Checkpointer> checkpointer_;  ///< destroyed before what its thread uses
   /// Rank 0's error of writing metrics or a checkpoint; thrown on all ranks with the next step.
   std::optional<Error> output_error_;
-  std::optional<JoinFolder> join_folder_;  ///< on rank 0, with --elastic
-  std::vector<std::string> lost_hosts_;    ///< see RunStatus
+  JoinRequests join_requests_;
+  MembershipHistory history_;  ///< for the summary and the status
   std::int64_t validated_step_ = -1;
   int signal_ = 0;
   int exit_code_ = 0;           ///< of a spare

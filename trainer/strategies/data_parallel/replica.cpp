@@ -8,6 +8,7 @@
 
 #include "compute/host_copy.hpp"
 #include "files/hash.hpp"
+#include "training/host_transfer.hpp"
 
 namespace muster {
 namespace {
@@ -25,14 +26,6 @@ std::unique_ptr<Model> build_model(const Replica::Settings& settings, const Work
                               Replica::extra_scalars);
   compute.set_parameter_memory(nullptr);
   return model;
-}
-
-/// Receives into a device's memory.
-void receive(Communicator& host, int from, std::span<float> to, compute::Memory& memory) {
-  if (memory.is_host()) return host.recv(to, from);
-  std::vector<float> received(to.size());
-  host.recv(std::span<float>(received), from);
-  memory.copy_in(to.data(), received.data(), to.size_bytes());
 }
 
 }  // namespace
@@ -140,16 +133,14 @@ Share Replica::chunk_samples(std::uint64_t first, std::uint64_t chunk) const {
 }
 
 // The error is sent to all ranks with this step, and its result is dropped then.
-std::optional<Error> Replica::load_samples(const Share& samples, double& seconds) {
+void Replica::load_samples(const Share& samples, StepResult& result) {
   const auto from = std::chrono::steady_clock::now();
-  std::optional<Error> error;
   try {
     model_->load_samples(samples.begin, samples.count());
-  } catch (const Error& exception) {
-    error = exception;
+  } catch (const Error& error) {
+    if (!result.error) result.error = error;
   }
-  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
-  return error;
+  result.loading += std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
 }
 
 void Replica::prefetch(std::uint64_t first_sample) {
@@ -185,17 +176,16 @@ void Replica::compute_micro_batch(const Share& samples, std::uint64_t begin, boo
 }
 
 // Passes the chunk's gradients and scalars to the reducer, which starts to reduce them at once.
-void Replica::compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFlightStep& step) {
-  const Share samples = chunk_samples(step.first_sample, chunk);
+void Replica::compute_chunk(std::uint64_t chunk, const StepFlags& flags) {
+  const Share samples = chunk_samples(begun_.first_sample, chunk);
   const auto at_once = samples_at_once(settings_, world_.rank(), world_.size());
   for (std::uint64_t begin = samples.begin; begin < samples.end; begin += at_once) {
     const Share part{begin, std::min(begin + at_once, samples.end)};
-    if (auto error = load_samples(part, step.result.loading); error && !step.result.error)
-      step.result.error = error;
+    load_samples(part, begun_.result);
     compute_micro_batch(part, samples.begin, part.end == samples.end);
   }
   compute_.end_chunk(chunk - reducer_->chunks().begin, 1.0 / static_cast<double>(predictions_per_step()),
-                     flags.stop, flags.failed || step.result.error, reducer_->gradient(0).data());
+                     flags.stop, flags.failed || begun_.result.error, reducer_->gradient(0).data());
   reducer_->ready(0, compute_.stream());
 }
 
@@ -216,7 +206,7 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
   const Share mine = reducer_->chunks();
   prefetch(begun_.first_sample);
   compute_.begin_step(mine.count(), micro_batches(settings_, world_.rank(), world_.size()));
-  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, flags, begun_);
+  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, flags);
   reducer_->finish(compute_.stream());
   const auto norm = decide();
   const bool waits = settings_.update_after_reduction && compute_.stream() != nullptr;
@@ -287,11 +277,9 @@ StepResult Replica::end_step() {
   return result;
 }
 
+// Of sharded state: gathers the parameters.
 void Replica::exchange_parts(StepResult& result) {
-  if (sharded()) gather_parameters(result);
-}
-
-void Replica::gather_parameters(StepResult& result) {
+  if (!sharded()) return;
   const auto from = std::chrono::steady_clock::now();
   std::vector<std::size_t> counts;
   for (int rank = 0; rank < world_.size(); ++rank) counts.push_back(rank_part(rank).count());
@@ -354,24 +342,20 @@ void Replica::scatter_state(const TrainingTensors& whole) {
 void Replica::scatter_parts(std::span<const float> from, std::span<float> to,
                             const std::function<Share(int rank)>& part) {
   compute::Memory& memory = compute_.memory();
-  if (world_.rank() != 0) return receive(host_, 0, to, memory);
+  if (world_.rank() != 0) return receive_into(memory, to, host_, 0);
   memory.copy_in(to.data(), from.data() + part(0).begin, to.size_bytes());
   for (int rank = 1; rank < world_.size(); ++rank)
     host_.send(from.subspan(part(rank).begin, part(rank).count()), rank);
 }
 
 void Replica::gather_state(const TrainingTensors& whole) {
-  const TrainingTensors own = tensors();
   if (world_.rank() == 0) copy_own(whole);
-  for (const auto& [from, to] : pair_moments(own, whole)) {
-    if (!sharded()) break;
-    if (world_.rank() == 0) {
-      for (int rank = 1; rank < world_.size(); ++rank) {
-        const Share part = rank_part(rank);
-        host_.recv(to.subspan(part.begin, part.count()), rank);
-      }
-    } else {
-      host_.send(compute::HostCopy(from, compute_.memory()).values(), 0);
+  if (!sharded()) return;
+  for (const auto& [from, to] : pair_moments(tensors(), whole)) {
+    if (world_.rank() != 0) send_from(compute_.memory(), from, host_, 0);
+    for (int rank = 1; world_.rank() == 0 && rank < world_.size(); ++rank) {
+      const Share part = rank_part(rank);
+      host_.recv(to.subspan(part.begin, part.count()), rank);
     }
   }
 }
@@ -397,13 +381,13 @@ std::optional<StateParts> Replica::copy_state(const TrainingTensors& whole, std:
 }
 
 void Replica::send_gradients(Communicator& left, int to) {
-  left.send(compute::HostCopy(model_->tensors().reduced(), compute_.memory()).values(), to);
+  send_from(compute_.memory(), model_->tensors().reduced(), left, to);
 }
 
 void Replica::update_with_gradients(Communicator& left, int from) {
   reducer_.reset();  // nothing else may write the gradients
   squares_.clear();
-  receive(left, from, model_->tensors().reduced(), compute_.memory());
+  receive_into(compute_.memory(), model_->tensors().reduced(), left, from);
   update(decide());
 }
 

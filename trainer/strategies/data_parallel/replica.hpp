@@ -169,8 +169,8 @@ class Replica : public Strategy {
   /// Makes the update, if there is a norm. The step is then in flight.
   void update(const std::optional<double>& norm);
   Share chunk_samples(std::uint64_t first_sample, std::uint64_t chunk) const;
-  void compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFlightStep& step);
-  std::optional<Error> load_samples(const Share& samples, double& seconds);
+  void compute_chunk(std::uint64_t chunk, const StepFlags& flags);
+  void load_samples(const Share& samples, StepResult& result);
   // Says which samples this step and the next one load.
   void prefetch(std::uint64_t first_sample);
   // The gradients of `samples`, added to those of the micro-batches before, which begin at `begin`.
@@ -185,7 +185,6 @@ class Replica : public Strategy {
   /// Sends each rank its part of rank 0's `from`. `to` is this rank's.
   void scatter_parts(std::span<const float> from, std::span<float> to,
                      const std::function<Share(int rank)>& part);
-  void gather_parameters(StepResult& result);
 
   Settings settings_;
   const Workload& workload_;

@@ -11,6 +11,7 @@
 #include "compute/host_copy.hpp"
 #include "files/hash.hpp"
 #include "strategies/pipeline/schedule_picture.hpp"
+#include "training/host_transfer.hpp"
 
 namespace muster {
 
@@ -354,18 +355,6 @@ std::vector<Pipeline::StatePart> Pipeline::list_parts(const TrainingTensors& who
   return parts;
 }
 
-void Pipeline::receive_state(std::span<float> own) {
-  compute::Memory& memory = compute_.memory();
-  if (memory.is_host()) return host_.recv(own, 0);
-  std::vector<float> received(own.size());
-  host_.recv(received, 0);
-  memory.copy_in(own.data(), received.data(), own.size_bytes());
-}
-
-void Pipeline::send_state(std::span<const float> own) {
-  host_.send(compute::HostCopy(own, compute_.memory()).values(), 0);
-}
-
 void Pipeline::scatter_state(const TrainingTensors& whole) {
   for (const StatePart& part : list_parts(whole, true)) {
     if (host_.rank() == 0 && part.owner == 0)
@@ -373,7 +362,7 @@ void Pipeline::scatter_state(const TrainingTensors& whole) {
     else if (host_.rank() == 0)
       host_.send(part.whole, part.owner);
     else if (host_.rank() == part.owner)
-      receive_state(part.own);
+      receive_into(compute_.memory(), part.own, host_, 0);
   }
   for (const auto& of : stages_) of->group().broadcast(of->parameters(), 0, compute_.stream());
   after_parameters();
@@ -386,7 +375,7 @@ void Pipeline::gather_state(const TrainingTensors& whole) {
     else if (host_.rank() == 0)
       host_.recv(part.whole, part.owner);
     else if (host_.rank() == part.owner)
-      send_state(part.own);
+      send_from(compute_.memory(), part.own, host_, 0);
   }
 }
 

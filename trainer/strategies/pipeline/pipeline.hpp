@@ -83,9 +83,6 @@ class Pipeline : public Strategy {
   pipeline::Stage& stage(int number);
   /// After the parameters were changed.
   void after_parameters();
-  /// Between host memory and a part of the state, which may be a device's.
-  void receive_state(std::span<float> own);
-  void send_state(std::span<const float> own);
   /// A part of the state that one rank keeps.
   struct StatePart {
     std::span<float> whole;  ///< on rank 0
