@@ -386,6 +386,7 @@ void Trainer::validate(Progress& progress) {
   }
   strategy().all_reduce_validation(found);
   if (is_rank0()) recorder_->validation(progress, state().step, found);
+  keep_error([&] { flush(); });  // another rank may have to continue the records
   validated_step_ = state().step;
   progress.resume_timer();
 }
