@@ -103,8 +103,16 @@ void Coordinator::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, LocalLi
     connections_.open(std::make_unique<AuthenticatingAcceptor>(io_, *listener), 0, host_ranks, host_key);
 }
 
+void Coordinator::watch_ended_ranks(ReporterCheck::Query query) {
+  std::vector<int> others(roster_.size() - 1);
+  std::iota(others.begin(), others.end(), 1);
+  ended_ranks_.watch(roster_, std::move(others), std::move(query));
+  ended_ranks_.start([this](const Failure& loss) { fail(loss); });
+}
+
 void Coordinator::close() {
   connections_.close();
+  ended_ranks_.stop();
   rounds_.clear();
   store_.cancel_waiters();
   query_.cancel();

@@ -17,6 +17,7 @@
 #include "control_plane/gather_round.hpp"
 #include "control_plane/kv_store.hpp"
 #include "control_plane/round_description.hpp"
+#include "failure/ended_rank_watch.hpp"
 #include "failure/failure.hpp"
 #include "failure/rank_state_collector.hpp"
 #include "failure/stall_diagnosis.hpp"
@@ -55,6 +56,11 @@ class Coordinator {
   /// The loss of these ranks does not fail the job. It fails all the same when the lost rank leads a rank of
   /// its host that is not one of them.
   void survive_loss_of(const std::vector<int>& ranks) { survivable_.insert(ranks.begin(), ranks.end()); }
+
+  /// Fails the job when a rank ends before it has connected. Call before the io_context runs.
+  void watch_ended_ranks(ReporterCheck::Query query);
+  /// When all ranks are connected.
+  void stop_ended_rank_watch() { ended_ranks_.stop(); }
 
   /// For a change of rank 0's last call.
   void send_heartbeat() { connections_.send_heartbeat(); }
@@ -106,6 +112,7 @@ class Coordinator {
   bool query_is_warning_ = false;  // query_ only explains a warning: a failure's query replaces it
   std::chrono::milliseconds stall_warning_{0};
   StallLog stall_log_;
+  EndedRankWatch ended_ranks_{io_};
   std::set<int> survivable_;
   std::set<int> lost_;  // without a failure
   std::optional<Failure> failure_;
