@@ -5,12 +5,10 @@
 
 #include <algorithm>
 
+#include "control_plane/leader_connection.hpp"
 #include "control_plane/rank_ranges.hpp"
-#include "failure/exit_wait.hpp"
 #include "log.hpp"
-#include "repeat_error.hpp"
 #include "roster/roster.hpp"
-#include "transport/connect.hpp"
 #include "transport/secure_channel.hpp"
 
 namespace muster::control {
@@ -22,11 +20,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds failure_propagation_time{1000};
 // How long leave() waits at least for this host's ranks to disconnect.
 constexpr milliseconds shutdown_timeout{2000};
-// How long queued messages may take to be sent when this process ends.
-constexpr milliseconds flush_timeout{1000};
-// Which is enough if no packet was lost. The others look for this rank 0.1 s after its message, and it stays
-// for remote_error_delay.
-constexpr milliseconds usual_flush_time{300};
 
 }  // namespace
 
@@ -55,13 +48,7 @@ void ControlPlane::start_coordinator(ControlPlaneOptions options) {
       operation_tracker_.flight_recorder());
   if (acceptor_) coordinator_->open(std::move(acceptor_), options_.listener.get(), key_, options_.host_key);
   options_.listener.reset();
-  if (options_.watches_ended_ranks) {
-    std::vector<int> others;
-    for (const Hello& hello : options_.roster)
-      if (hello.rank != 0) others.push_back(hello.rank);
-    ended_ranks_.watch(options_.roster, std::move(others), options_.query_processes);
-    ended_ranks_.start([this](const Failure& loss) { coordinator_->fail(loss); });
-  }
+  if (options_.watches_ended_ranks) coordinator_->watch_ended_ranks(options_.query_processes);
   thread_.start();
 }
 
@@ -72,33 +59,8 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
   std::shared_ptr<ControlPlane> plane(new ControlPlane(rank));
   plane->set_options(std::move(options));
   auto& io = plane->thread_.io();
-  int const host_leader = plane->host_leader();
+  auto [socket, keys] = connect_to_own_leader(io, rank, plane->options_, addresses, port, key, deadline);
   plane->start_relay();
-  auto const endpoints =
-      host_leader == rank
-          ? parse_endpoints(addresses, port)
-          : std::vector{local_endpoint(plane->options_.local_sockets[static_cast<std::size_t>(host_leader)])};
-  auto const leader_key = host_leader == rank
-                              ? purpose_key(key, purpose::control_plane, 0)
-                              : purpose_key(plane->options_.host_key, purpose::control_plane, host_leader);
-  if (plane->options_.watches_ended_ranks)
-    plane->ended_ranks_.watch(plane->options_.roster, {0, host_leader}, plane->options_.query_processes);
-  auto const before_retry = [&] {
-    if (auto const loss = plane->ended_ranks_.find_loss()) throw EndedRankError(*loss);
-    if (plane->options_.before_retry) plane->options_.before_retry();
-  };
-  auto [socket, keys] = [&] {
-    try {
-      return connect_to_leader(io, rank, endpoints, leader_key, deadline, before_retry);
-    } catch (const EndedRankError&) {
-      throw;
-    } catch (const Error& error) {
-      // Rank 0 names the missing ranks. This rank reports only what rank 0 cannot: that rank 0 is lost.
-      bool const reports = rank == reporter_when_rank0_lost(plane->options_.roster) &&
-                           (host_leader == 0 || host_leader == rank);
-      throw Error(error.code(), error.what(), !reports);
-    }
-  }();
   if (plane->relay_)
     plane->relay_->open(std::make_unique<AuthenticatingAcceptor>(io, *plane->options_.listener),
                         plane->options_.host_key);
@@ -200,16 +162,12 @@ void ControlPlane::register_handlers() {
 
 void ControlPlane::on_leader_disconnect(const std::string& reason) {
   if (mailbox_.leaving()) return;
-  int const lost = host_leader() == rank_ ? 0 : host_leader();
-  auto const cause = channel_->disconnect_cause(reason);
-  if (lost == 0) return fail_rank0_lost(cause);
-  // Rank 0 notices this loss too, and reports it.
-  fail(make_rank_loss(options_.roster[static_cast<std::size_t>(lost)], 0, cause), {cause.silent, true});
-}
-
-void ControlPlane::fail_rank0_lost(const DisconnectCause& cause) {
   auto const& roster = options_.roster;
-  auto const failure = make_rank_loss(roster.front(), reporter_when_rank0_lost(roster), cause);
+  auto const cause = channel_->disconnect_cause(reason);
+  int const lost = host_leader() == rank_ ? 0 : host_leader();
+  // Rank 0 notices the loss of another rank too, and reports it.
+  int const reporter = lost == 0 ? reporter_when_rank0_lost(roster) : 0;
+  auto const failure = make_rank_loss(roster[static_cast<std::size_t>(lost)], reporter, cause);
   if (relay_) relay_->broadcast(encode(failure));
   fail(failure, {cause.silent, true});
 }
@@ -413,30 +371,17 @@ void ControlPlane::abort_connections() noexcept {
     watchdog_.stop();
     reporter_check_.stop();
     launcher_watch_.stop();
-    ended_ranks_.stop();
   });
-  auto plane = weak_from_this().lock();
-  // In the simulator each message arrives.
-  if (simulation || plane == nullptr || thread_.finish(usual_flush_time)) return thread_.end(flush_timeout);
-  call_at_exit([plane = std::move(plane), longest = std::max(flush_timeout, options_.heartbeat_timeout)] {
-    plane->thread_.end(longest);
-    std::this_thread::sleep_for(remote_error_delay);
-  });
+  thread_.end_when_sent(weak_from_this().lock(), options_.heartbeat_timeout);
 }
 
-void ControlPlane::abort_with_local_error() noexcept {
-  try {
-    abort_because(bootstrap::describe_rank(self()) + " left the job for a reason of its own");
-  } catch (const std::exception& error) {
-    log::debug("control: cannot describe this rank: {}", error.what());
-    abort_connections();
-  }
-}
-
-void ControlPlane::abort_because(const std::string& text) noexcept {
+void ControlPlane::abort_because(const std::string& reason) noexcept {
   try {
     if (!failed() && !mailbox_.leaving() && thread_.running()) {
       mailbox_.begin_leaving();  // the program prints the error
+      auto const text = reason.empty()
+                            ? bootstrap::describe_rank(self()) + " left the job for a reason of its own"
+                            : reason;
       post(encode(protocol::FailureReport{ErrorCode::lost_rank, text}));
       // Rank 0's failure does not reach this host's ranks once their leader has closed its connections.
       asio::post(thread_.io(), [this, failure = encode(Failure{ErrorCode::lost_rank, rank_, text})] {

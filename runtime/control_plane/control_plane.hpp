@@ -17,7 +17,6 @@
 #include "control_plane/relay.hpp"
 #include "control_plane/rpc.hpp"
 #include "deadline.hpp"
-#include "failure/ended_rank_watch.hpp"
 #include "failure/launcher_watch.hpp"
 #include "failure/lost_ranks.hpp"
 #include "failure/mailbox.hpp"
@@ -44,7 +43,9 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
 
   /// When all ranks are connected.
   void stop_ended_rank_watch() {
-    asio::post(thread_.io(), [this] { ended_ranks_.stop(); });
+    asio::post(thread_.io(), [this] {
+      if (coordinator_) coordinator_->stop_ended_rank_watch();
+    });
   }
 
   /// Another rank's control plane. A host leader connects to rank 0 at one of its addresses, another rank to
@@ -199,9 +200,9 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   void abort_connections() noexcept;
   /// Reports to the other ranks that this rank ends because of its own error, which its program prints; then
   /// calls abort_connections().
-  void abort_with_local_error() noexcept;
-  /// The same for another reason, `text`, which some rank prints.
-  void abort_because(const std::string& text) noexcept;
+  void abort_with_local_error() noexcept { abort_because(""); }
+  /// The same for another `reason`, which some rank prints.
+  void abort_because(const std::string& reason) noexcept;
 
  private:
   // Rank 0 keeps each round's deadline and names the missing ranks. A rank waits this much longer before it
@@ -226,7 +227,6 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   void post(Message message);
   void on_leader_message(const Message& message);
   void on_leader_disconnect(const std::string& reason);
-  void fail_rank0_lost(const DisconnectCause& cause);
   void fail(const Failure& failure, ReporterCheck::Options check);
   int host_leader() const { return options_.host_leaders[static_cast<std::size_t>(rank_)]; }
   const Hello& self() const { return options_.roster[static_cast<std::size_t>(rank_)]; }
@@ -247,7 +247,6 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   ProcessWatchdog watchdog_{thread_.io(), mailbox_, rank_};
   ReporterCheck reporter_check_{thread_.io(), mailbox_, rank_};
   LauncherWatch launcher_watch_{thread_.io()};
-  EndedRankWatch ended_ranks_{thread_.io()};
   std::function<void()> on_failure_;
   std::atomic<bool> orphaned_{false};
   std::atomic<bool> survives_losses_{false};

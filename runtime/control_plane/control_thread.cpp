@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control_plane/control_thread.hpp"
 
+#include <algorithm>
 #include <csignal>
+#include <utility>
+
+#include "failure/exit_wait.hpp"
+#include "repeat_error.hpp"
 
 namespace muster::control {
 namespace {
 
+using std::chrono::milliseconds;
+
 // More than any handler takes.
 constexpr std::chrono::minutes longest_handler{1};
+// How long queued messages may take to be sent when this process ends.
+constexpr milliseconds flush_timeout{1000};
+// Which is enough if no packet was lost. The others look for this rank 0.1 s after its message, and it stays
+// for remote_error_delay.
+constexpr milliseconds usual_flush_time{300};
 
 }  // namespace
 
@@ -49,7 +61,7 @@ void ControlThread::mark_ended() {
   changed_.notify_all();
 }
 
-bool ControlThread::finish(std::chrono::milliseconds wait) noexcept {
+bool ControlThread::finish(milliseconds wait) noexcept {
   asio::post(io_, [this] {
     work_.reset();
     std::lock_guard const lock(mutex_);
@@ -61,13 +73,22 @@ bool ControlThread::finish(std::chrono::milliseconds wait) noexcept {
   return changed_.wait_for(lock, wait, [this] { return ended_; });
 }
 
-void ControlThread::end(std::chrono::milliseconds wait) noexcept {
+void ControlThread::end(milliseconds wait) noexcept {
   if (!running_) return;
   running_ = false;
   finish(wait);
   io_.stop();
   if (simulation) return simulation->join_thread(this);
   if (thread_.joinable()) thread_.join();
+}
+
+void ControlThread::end_when_sent(std::shared_ptr<const void> owner, milliseconds longest) noexcept {
+  // In the simulator each message arrives.
+  if (simulation || owner == nullptr || finish(usual_flush_time)) return end(flush_timeout);
+  call_at_exit([this, owner = std::move(owner), longest = std::max(flush_timeout, longest)] {
+    end(longest);
+    std::this_thread::sleep_for(remote_error_delay);
+  });
 }
 
 }  // namespace muster::control

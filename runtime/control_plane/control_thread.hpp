@@ -4,6 +4,7 @@
 #include <asio.hpp>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -26,12 +27,15 @@ class ControlThread {
   bool running() const { return running_; }
   void start();
   /// Runs the handlers that were posted, and lets the thread end once its io_context has nothing left to do.
-  /// Returns whether it has within `wait`.
-  bool finish(std::chrono::milliseconds wait) noexcept;
-  /// The same, and ends the thread after `wait` at the latest.
+  /// Ends it after `wait` at the latest.
   void end(std::chrono::milliseconds wait) noexcept;
+  /// The same, once queued messages are sent. When packets are lost, exit() waits for that, `longest` at
+  /// most, and keeps `owner`, of which this object is a part. Without `owner` this call waits.
+  void end_when_sent(std::shared_ptr<const void> owner, std::chrono::milliseconds longest) noexcept;
 
  private:
+  // Does not end it. Returns whether it has ended within `wait`.
+  bool finish(std::chrono::milliseconds wait) noexcept;
   void run();
   bool run_ready_handlers();
   void run_handlers(const std::function<void()>& run);

@@ -47,6 +47,7 @@ Coordinator::Coordinator(asio::io_context& io, DeliverToSelf deliver_to_self, st
              [this](int rank, std::uint64_t id, const protocol::Value& value) {
                send({rank}, encode(protocol::Response{id, encode(value)}));
              }),
+      query_(io, [this](const std::vector<int>& ranks, const Message& message) { send(ranks, message); }),
       stall_warning_(stall_warning) {
   register_handlers();
 }
@@ -83,9 +84,8 @@ void Coordinator::register_handlers() {
   handlers_.on<FailureReport>([this](int rank, const FailureReport& report) {
     fail({report.code, rank, report.text});
   });
-  handlers_.on<RankState>([this](int rank, const RankState& state) {
-    if (query_ && query_->add_reply(rank, add_round(rank, state))) finish_query(query_->id());
-  });
+  handlers_.on<RankState>(
+      [this](int rank, const RankState& state) { query_.add_reply(rank, add_round(rank, state)); });
 }
 
 void Coordinator::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, LocalListener* listener,
@@ -103,11 +103,19 @@ void Coordinator::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, LocalLi
     connections_.open(std::make_unique<AuthenticatingAcceptor>(io_, *listener), 0, host_ranks, host_key);
 }
 
+void Coordinator::watch_ended_ranks(ReporterCheck::Query query) {
+  std::vector<int> others(roster_.size() - 1);
+  std::iota(others.begin(), others.end(), 1);
+  ended_ranks_.watch(roster_, std::move(others), std::move(query));
+  ended_ranks_.start([this](const Failure& loss) { fail(loss); });
+}
+
 void Coordinator::close() {
   connections_.close();
+  ended_ranks_.stop();
   rounds_.clear();
   store_.cancel_waiters();
-  query_.reset();
+  query_.cancel();
 }
 
 // A connection sends messages of its own rank. A host leader also forwards those of its host's ranks.
@@ -226,7 +234,7 @@ void Coordinator::add_contribution(int rank, protocol::Contribution contribution
     round->timer.expires_after(round->timeout());
     round->timer.async_wait([this, name](const asio::error_code& error) {
       auto const late = rounds_.find(name);
-      if (!error && late != rounds_.end() && !failure_ && (!query_ || query_is_warning_))
+      if (!error && late != rounds_.end() && !failure_ && (!query_.running() || query_is_warning_))
         on_round_timeout(name, *late->second);
     });
     found = rounds_.emplace(name, std::move(round)).first;
@@ -260,8 +268,8 @@ void Coordinator::schedule_round_warning(const std::string& name, std::chrono::m
   round.warning.async_wait([this, name, waited](const asio::error_code& error) {
     auto const found = rounds_.find(name);
     if (error || failure_ || found == rounds_.end()) return;
-    warn(waited, fmt::format("{} waits: {}", name,
-                             describe_missing(roster_, *found->second, ever_connected_, waited)));
+    stall_log_.warn(waited, fmt::format("{} waits: {}", name,
+                                        describe_missing(roster_, *found->second, ever_connected_, waited)));
     schedule_round_warning(name, 2 * waited);
   });
 }
@@ -282,7 +290,7 @@ void Coordinator::on_round_timeout(const std::string& name, const GatherRound& r
   for (int const rank : std::set(queried)) queried.insert(host_leaders_[static_cast<std::size_t>(rank)]);
   std::erase_if(queried, [this](int rank) { return rank != 0 && !ever_connected_.contains(rank); });
   query_is_warning_ = false;
-  query_states({queried.begin(), queried.end()}, "", 0,
+  query_.start({queried.begin(), queried.end()}, "", 0,
                [this, text, arrived, unexplained, queried](const RankStates& states) {
                  fail_late_round(text, arrived, unexplained, queried, states);
                });
@@ -301,14 +309,6 @@ void Coordinator::fail_late_round(const std::string& text, const std::vector<int
         text + describe_current_waits(described, states)});
 }
 
-void Coordinator::query_states(const std::vector<int>& ranks, const std::string& communicator,
-                               std::uint64_t number, RankStateCollector::OnDone on_done) {
-  auto const id = ++last_query_;
-  query_ = std::make_unique<RankStateCollector>(io_, id, ranks, std::move(on_done),
-                                                [this, id] { finish_query(id); });
-  send(ranks, encode(protocol::RankStateQuery{id, communicator, number}));
-}
-
 // A rank reports the calls of the whole job and of its communicators. Rank 0 also knows in which gather or
 // broadcast of some ranks it waits.
 protocol::RankState Coordinator::add_round(int rank, protocol::RankState state) const {
@@ -318,21 +318,15 @@ protocol::RankState Coordinator::add_round(int rank, protocol::RankState state) 
   return state;
 }
 
-void Coordinator::finish_query(std::uint64_t id) {
-  if (!query_ || query_->id() != id) return;
-  auto const query = std::move(query_);
-  query->finish();
-}
-
 void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& report) {
   // A query that ends with the job's failure, for a round or an operation, is not interrupted.
-  if (failure_ || (query_ && (report.warning || !query_is_warning_))) return;
+  if (failure_ || (query_.running() && (report.warning || !query_is_warning_))) return;
   auto const members = decode_ranks(report.members, static_cast<int>(roster_.size()));
-  if (report.warning && !is_new_warning(report)) return;
+  if (report.warning && !stall_log_.is_new(report)) return;
   query_is_warning_ = report.warning;
   // A rank that leaves after its reply may have entered the operation in between.
   auto const leaving = leaving_ranks(rounds_);
-  query_states(members, report.communicator, report.number,
+  query_.start(members, report.communicator, report.number,
                [this, rank, report, members, leaving,
                 diagnosis = StallDiagnosis(rank, report, members)](const RankStates& states) {
                  // An earlier call may have ended on all ranks although it differed.
@@ -354,36 +348,15 @@ void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& rep
                  }
                  // Ranks in different operations never complete them.
                  if (!report.warning || failure->code == ErrorCode::usage) return fail(*failure);
-                 if (!report.silent) warn(report.waited, failure->text);
+                 if (!report.silent) stall_log_.warn(report.waited, failure->text);
                });
 }
 
 void Coordinator::query_mismatch(const StallDiagnosis& diagnosis, const std::vector<int>& members,
                                  const protocol::StalledOperation& report) {
   query_is_warning_ = false;
-  query_states(members, report.communicator, report.number,
+  query_.start(members, report.communicator, report.number,
                [this, diagnosis](const RankStates& states) { fail(diagnosis.mismatch(roster_, states)); });
-}
-
-// Every member may report the same stalled operation: only the first report counts. A point-to-point message
-// (number 0) has at most two reports.
-bool Coordinator::is_new_warning(const protocol::StalledOperation& report) {
-  if (report.number == 0) return true;
-  if (last_warnings_.size() > 1024) last_warnings_.clear();
-  auto& last = last_warnings_[report.communicator];
-  if (last.first == report.number && report.waited <= last.second) return false;
-  last = {report.number, report.waited};
-  return true;
-}
-
-// One stall makes many ranks wait, in different operations. A wait that began before the last warning belongs
-// to the same stall; the longest one is printed.
-void Coordinator::warn(std::chrono::milliseconds waited, const std::string& text) {
-  auto const now = Clock::now();
-  if (waited <= last_printed_wait_ && now - waited < last_printed_) return;
-  last_printed_ = now;
-  last_printed_wait_ = waited;
-  log::warn(text);
 }
 
 void Coordinator::fail_full_store(int rank, const std::string& name) {
@@ -404,7 +377,7 @@ void Coordinator::fail(const Failure& failure) {
   failure_ = failure;
   log::debug("control: failure: {}", failure.text);
   rounds_.clear();
-  query_.reset();
+  query_.cancel();
   store_.cancel_waiters();
   std::vector<int> all_ranks(roster_.size());
   std::iota(all_ranks.begin(), all_ranks.end(), 0);

@@ -17,9 +17,11 @@
 #include "control_plane/gather_round.hpp"
 #include "control_plane/kv_store.hpp"
 #include "control_plane/round_description.hpp"
+#include "failure/ended_rank_watch.hpp"
 #include "failure/failure.hpp"
 #include "failure/rank_state_collector.hpp"
 #include "failure/stall_diagnosis.hpp"
+#include "failure/stall_log.hpp"
 #include "muster/job.hpp"
 #include "protocol/messages.hpp"
 
@@ -55,6 +57,11 @@ class Coordinator {
   /// its host that is not one of them.
   void survive_loss_of(const std::vector<int>& ranks) { survivable_.insert(ranks.begin(), ranks.end()); }
 
+  /// Fails the job when a rank ends before it has connected. Call before the io_context runs.
+  void watch_ended_ranks(ReporterCheck::Query query);
+  /// When all ranks are connected.
+  void stop_ended_rank_watch() { ended_ranks_.stop(); }
+
   /// For a change of rank 0's last call.
   void send_heartbeat() { connections_.send_heartbeat(); }
 
@@ -85,15 +92,9 @@ class Coordinator {
   protocol::RankState add_round(int rank, protocol::RankState state) const;
   void schedule_round_warning(const std::string& name, std::chrono::milliseconds waited);
   void register_handlers();
-  // Calls `on_done` when `ranks` have replied or the time is over, unless the job fails before.
-  void query_states(const std::vector<int>& ranks, const std::string& communicator, std::uint64_t number,
-                    RankStateCollector::OnDone on_done);
-  void finish_query(std::uint64_t id);
   void diagnose_stall(int rank, const protocol::StalledOperation& report);
   void query_mismatch(const StallDiagnosis& diagnosis, const std::vector<int>& members,
                       const protocol::StalledOperation& report);
-  bool is_new_warning(const protocol::StalledOperation& report);
-  void warn(std::chrono::milliseconds waited, const std::string& text);
 
   asio::io_context& io_;
   DeliverToSelf deliver_to_self_;
@@ -107,14 +108,11 @@ class Coordinator {
   KvStore store_;
   CallComparison calls_;
   Rounds rounds_;
-  std::unique_ptr<RankStateCollector> query_;
-  std::uint64_t last_query_ = 0;
+  RankStateCollector query_;
   bool query_is_warning_ = false;  // query_ only explains a warning: a failure's query replaces it
   std::chrono::milliseconds stall_warning_{0};
-  // By communicator: operation number and waiting time of the last warning.
-  std::map<std::string, std::pair<std::uint64_t, std::chrono::milliseconds>> last_warnings_;
-  Clock::time_point last_printed_;  // warning
-  std::chrono::milliseconds last_printed_wait_{0};
+  StallLog stall_log_;
+  EndedRankWatch ended_ranks_{io_};
   std::set<int> survivable_;
   std::set<int> lost_;  // without a failure
   std::optional<Failure> failure_;

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace muster::control {
 namespace {
@@ -23,19 +24,35 @@ std::string abbreviate_ranks(const std::vector<int>& ranks) {
 
 }  // namespace
 
-RankStateCollector::RankStateCollector(asio::io_context& io, std::uint64_t id, const std::vector<int>& ranks,
-                                       OnDone on_done, std::function<void()> on_timeout)
-    : id_(id), ranks_(ranks.begin(), ranks.end()), on_done_(std::move(on_done)), timer_(io) {
+void RankStateCollector::start(const std::vector<int>& ranks, const std::string& communicator,
+                               std::uint64_t number, OnDone on_done) {
+  auto const id = ++id_;
+  ranks_ = {ranks.begin(), ranks.end()};
+  states_.clear();
+  on_done_ = std::move(on_done);
   timer_.expires_after(reply_timeout);
-  timer_.async_wait([on_timeout = std::move(on_timeout)](const asio::error_code& error) {
-    if (!error) on_timeout();
+  timer_.async_wait([this, id](const asio::error_code& error) {
+    if (!error && running() && id == id_) finish();
   });
+  send_(ranks, encode(protocol::RankStateQuery{id, communicator, number}));
 }
 
-bool RankStateCollector::add_reply(int rank, const protocol::RankState& state) {
-  if (state.id != id_ || !ranks_.contains(rank)) return false;
+void RankStateCollector::add_reply(int rank, const protocol::RankState& state) {
+  if (!running() || state.id != id_ || !ranks_.contains(rank)) return;
   states_[rank] = state;
-  return states_.size() == ranks_.size();
+  if (states_.size() == ranks_.size()) finish();
+}
+
+// `on_done` may start the next query.
+void RankStateCollector::finish() {
+  auto const on_done = std::exchange(on_done_, nullptr);
+  timer_.cancel();
+  on_done(std::exchange(states_, {}));
+}
+
+void RankStateCollector::cancel() {
+  on_done_ = nullptr;
+  timer_.cancel();
 }
 
 std::string describe_current_waits(const std::vector<int>& ranks, const RankStates& states) {

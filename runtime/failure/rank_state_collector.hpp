@@ -20,27 +20,32 @@ inline constexpr std::size_t max_wait_length = 200;
 /// By rank: what it does.
 using RankStates = std::map<int, protocol::RankState>;
 
-/// Rank 0's query of ranks for what they do. Every call on the io_context's thread.
+/// Rank 0's query of ranks for what they do, one at a time. Every call on the io_context's thread.
 class RankStateCollector {
  public:
+  using Send = std::function<void(const std::vector<int>& ranks, const protocol::Message& message)>;
   using OnDone = std::function<void(const RankStates& states)>;
 
-  /// Calls `on_timeout` when the time for replies is over, unless this object was destroyed.
-  RankStateCollector(asio::io_context& io, std::uint64_t id, const std::vector<int>& ranks, OnDone on_done,
-                     std::function<void()> on_timeout);
+  RankStateCollector(asio::io_context& io, Send send) : send_(std::move(send)), timer_(io) {}
 
-  std::uint64_t id() const { return id_; }
-  /// True when all ranks have replied. Ignores replies to another query, and of other ranks.
-  bool add_reply(int rank, const protocol::RankState& state);
-  /// Passes the states of the ranks that have replied to `on_done`.
-  void finish() { on_done_(states_); }
+  /// Replaces the query that runs. Calls `on_done` with the states of the ranks that have replied, when all
+  /// have or the time is over.
+  void start(const std::vector<int>& ranks, const std::string& communicator, std::uint64_t number,
+             OnDone on_done);
+  bool running() const { return on_done_ != nullptr; }
+  /// Ignores replies to another query, and of other ranks.
+  void add_reply(int rank, const protocol::RankState& state);
+  void cancel();
 
  private:
-  std::uint64_t id_;
+  void finish();
+
+  Send send_;
+  Timer timer_;
+  std::uint64_t id_ = 0;  // of the last query
   std::set<int> ranks_;
   RankStates states_;
   OnDone on_done_;
-  Timer timer_;
 };
 
 /// "; rank 2 is in MPI_Init; rank 3 is in no call of Muster's; rank 5 does not answer" for `ranks`, of which

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,6 +15,27 @@
 #include "parameter_server/client.hpp"
 #include "parameter_server/server.hpp"
 #include "transport/connect.hpp"
+
+/// With a deadline, so that no fault makes a test hang.
+inline muster::ParameterServerOptions server_options(int servers, std::optional<std::uint64_t> staleness,
+                                                     bool deals_tasks = false,
+                                                     std::uint64_t tasks_per_clock = 0) {
+  muster::ParameterServerOptions options;
+  options.servers = servers;
+  options.staleness = staleness;
+  options.deals_tasks = deals_tasks;
+  options.tasks_per_clock = tasks_per_clock;
+  options.alignment = 1;
+  options.deadline = std::chrono::seconds{20};
+  return options;
+}
+
+/// Pushes a task's whole gradient.
+inline void push(muster::parameter_server::Client& client, const muster::ParameterTask& task,
+                 const std::vector<float>& gradient, const std::vector<double>& arguments = {}) {
+  client.push_part(task, 0, gradient);
+  client.end_push(task, arguments, {});
+}
 
 /// Parameter servers in this process, whose clients connect over loopback.
 struct ServerFixture {

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LayerNorm, RMSNorm, embedding, column sum, cross-entropy and element-wise kernels on the fake GPU, against
-// the CPU's in double.
-#include <limits>
-
-#include "compute/cuda/kernels/cross_entropy.cuh"
-#include "compute/cuda/kernels/elements.cuh"
+// LayerNorm, RMSNorm, embedding and column sum kernels on the fake GPU, against the CPU's in double.
 #include "compute/cuda/kernels/embedding.cuh"
 #include "compute/cuda/kernels/launch_sizes.hpp"
 #include "compute/cuda/kernels/layer_norm.cuh"
@@ -18,9 +13,6 @@ using CpuDouble = muster::compute::cpu::CpuCompute<double>;
 static_assert(sizes::norm_threads == norm_threads);
 static_assert(sizes::norm_warps == norm_warps);
 static_assert(sizes::column_threads == column_threads);
-static_assert(sizes::classifier_threads == classifier_threads);
-static_assert(sizes::sum_threads == sum_threads);
-static_assert(sizes::element_threads == element_threads);
 static_assert(sizes::norm_columns == piece_columns && sizes::widest_row == norm_pieces * piece_columns);
 static_assert(sizes::column_bytes == column_sums_bytes);
 
@@ -259,153 +251,4 @@ TEST_CASE("tokens of four bytes are embedded", "[gpu kernels]") {
       out);
   for (std::size_t i = 0; i < out.size(); ++i)
     CHECK(out[i] == widen(table[tokens[i / width] * width + i % width]));
-}
-
-namespace {
-
-struct Classified {
-  std::vector<Bf16> logits;
-  std::vector<float> losses;
-};
-Classified compute_cross_entropy(int classes, int stride, std::vector<Bf16> logits,
-                                 const std::vector<std::uint32_t>& targets, float scale,
-                                 float smoothing = 0) {
-  Classified result{std::move(logits), std::vector<float>(targets.size())};
-  run(muster_cross_entropy, {{static_cast<unsigned>(targets.size())}, classifier_threads, warps_bytes},
-      classes, stride, result.logits, targets.data(), scale, smoothing, result.losses);
-  return result;
-}
-
-}  // namespace
-
-TEST_CASE("cross-entropy agrees with the CPU's in double", "[gpu kernels]") {
-  for (const auto& [classes, stride] : {std::array{250, 256}, std::array{4099, 4160}, std::array{8, 8}}) {
-    CAPTURE(classes, stride);
-    const std::vector<std::uint32_t> targets{0, static_cast<std::uint32_t>(classes - 1), 5};
-    const auto all = static_cast<std::size_t>(classes);
-    const auto logits = random_bf16(3 * static_cast<std::size_t>(stride), 1, 4);
-    std::vector<double> packed;
-    for (std::size_t row = 0; row < 3; ++row) {
-      for (std::size_t i = 0; i < all; ++i)
-        packed.push_back(exact(logits[row * static_cast<std::size_t>(stride) + i]));
-    }
-    auto gradient = packed;
-    auto computer = cpu();
-    const double expected = computer.cross_entropy(gradient.data(), targets.data(), 3, classes, 0.01);
-    const Classified found = compute_cross_entropy(classes, stride, logits, targets, 0.01f);
-    double sum = 0;
-    run(muster_sum_losses, {{1}, sum_threads, warps_bytes}, 3, found.losses.data(), 0, std::span(&sum, 1));
-    CHECK(sum == Approx(expected).epsilon(1e-6));
-    run(muster_sum_losses, {{1}, sum_threads, warps_bytes}, 3, found.losses.data(), 1, std::span(&sum, 1));
-    CHECK(sum == Approx(2 * expected).epsilon(1e-6));
-    std::vector<Bf16> inside;
-    for (std::size_t i = 0; i < found.logits.size(); ++i) {
-      if (i % static_cast<std::size_t>(stride) < all)
-        inside.push_back(found.logits[i]);
-      else
-        REQUIRE(found.logits[i].bits == 0);
-    }
-    CHECK(worst_ratio(inside, gradient, bounds(gradient, 1.01 * half_unit, 1e-9)) < 1);
-    CHECK(same_bits(compute_cross_entropy(classes, stride, logits, targets, 0).logits, logits));
-  }
-}
-
-TEST_CASE("cross-entropy with smoothed labels agrees with the CPU's in double", "[gpu kernels]") {
-  for (const auto& [classes, stride] : {std::array{250, 256}, std::array{9000, 9024}}) {
-    CAPTURE(classes, stride);
-    const std::vector<std::uint32_t> targets{0, static_cast<std::uint32_t>(classes - 1)};
-    const auto all = static_cast<std::size_t>(classes), row = static_cast<std::size_t>(stride);
-    const auto logits = random_bf16(2 * row, 1, 4);
-    std::vector<double> gradient;
-    for (std::size_t at = 0; at < 2 * row; at += row)
-      for (std::size_t i = 0; i < all; ++i) gradient.push_back(exact(logits[at + i]));
-    auto computer = cpu();
-    computer.set_label_smoothing(0.25);
-    const double expected = computer.cross_entropy(gradient.data(), targets.data(), 2, classes, 0.01);
-    const Classified found = compute_cross_entropy(classes, stride, logits, targets, 0.01f, 0.25f);
-    CHECK(found.losses[0] + found.losses[1] == Approx(expected).epsilon(1e-6));
-    std::vector<Bf16> inside;
-    for (std::size_t i = 0; i < found.logits.size(); ++i) {
-      if (i % row < all)
-        inside.push_back(found.logits[i]);
-      else
-        REQUIRE(found.logits[i].bits == 0);
-    }
-    CHECK(worst_ratio(inside, gradient, bounds(gradient, 1.01 * half_unit, 1e-8)) < 1);
-    const Classified validated = compute_cross_entropy(classes, stride, logits, targets, 0, 0.25f);
-    CHECK(validated.losses == compute_cross_entropy(classes, stride, logits, targets, 0).losses);
-  }
-}
-
-TEST_CASE("the sum of losses is right for any number of rows", "[gpu kernels]") {
-  for (const std::size_t count : {1u, 1023u, 5003u}) {
-    const auto losses = random_floats(count, 1);
-    double expected = 0, sum = 0;
-    for (const float loss : losses) expected += exact(loss);
-    run(muster_sum_losses, {{1}, sum_threads, warps_bytes}, static_cast<int>(count), losses.data(), 0,
-        std::span(&sum, 1));
-    CHECK(sum == Approx(expected).epsilon(1e-12));
-  }
-}
-
-TEST_CASE("cross-entropy stays exact for large logits and keeps non-finite logits visible", "[gpu kernels]") {
-  const double infinity = std::numeric_limits<double>::infinity();
-  std::vector<Bf16> logits(256, rounded(-200));
-  logits[7] = rounded(300);
-  CHECK(compute_cross_entropy(250, 256, logits, {7}, 0).losses[0] == Approx(0).margin(1e-6));
-  CHECK(compute_cross_entropy(250, 256, logits, {8}, 0).losses[0] == Approx(500));
-  logits[3] = rounded(-infinity);
-  CHECK(compute_cross_entropy(250, 256, logits, {7}, 0).losses[0] == Approx(0).margin(1e-6));
-  CHECK(compute_cross_entropy(250, 256, logits, {3}, 0).losses[0] == std::numeric_limits<float>::infinity());
-  CHECK(compute_cross_entropy(250, 256, std::vector<Bf16>(256, rounded(-infinity)), {3}, 0).losses[0] !=
-        Approx(0).margin(1e9));
-  logits[9] = rounded(infinity);
-  CHECK(std::isnan(compute_cross_entropy(250, 256, logits, {9}, 0).losses[0]));
-  logits[9] = rounded(std::numeric_limits<double>::quiet_NaN());
-  CHECK(std::isnan(compute_cross_entropy(250, 256, logits, {7}, 0).losses[0]));
-  logits[9] = rounded(0);
-  logits[253] = rounded(infinity);  // beyond the classes
-  CHECK(compute_cross_entropy(250, 256, logits, {7}, 0).losses[0] == Approx(0).margin(1e-6));
-}
-
-TEST_CASE("GELU and its gradient agree with the CPU's in double", "[gpu kernels]") {
-  std::vector<Bf16> x = random_bf16(1000, 1, 3);
-  x[0] = rounded(100), x[1] = rounded(-100), x[2] = rounded(1e20), x[3] = rounded(-1e20), x[4] = rounded(0);
-  std::vector<Bf16> out(x.size()), d = random_bf16(x.size(), 2);
-  const auto values = exact(x);
-  std::vector<double> expected(x.size());
-  auto d_expected = exact(d);
-  auto computer = cpu();
-  computer.gelu(values.data(), expected.data(), x.size());
-  computer.gelu_backward(values.data(), d_expected.data(), x.size());
-  run(muster_gelu, {{2}, element_threads}, x.size(), x.data(), out);
-  run(muster_gelu_backward, {{2}, element_threads}, x.size(), x.data(), d);
-  CHECK(worst_ratio(out, expected, bounds(expected, 1.01 * half_unit, 1e-5)) < 1);
-  // The CPU clamps its exponent, which makes 1e20's gradient far from 1: there only the GPU's own value is
-  // checked.
-  for (std::size_t i = 2; i < 4; ++i)
-    CHECK(widen(d[i]) == widen(rounded(i == 2 ? exact(random_bf16(4, 2)[2]) : 0)));
-  d[2] = d[3] = rounded(0), d_expected[2] = d_expected[3] = 0;
-  CHECK(worst_ratio(d, d_expected, bounds(d_expected, 1.01 * half_unit, 1e-5)) < 1);
-}
-
-TEST_CASE("sums of gradients, for any length", "[gpu kernels]") {
-  for (const std::size_t count : {1u, 3u, 4099u}) {
-    const auto x = random_floats(count, 3);
-    auto sum = random_floats(count, 4);
-    const auto before = sum;
-    run(muster_accumulate, {{2}, element_threads}, count, x.data(), 0, sum);
-    for (std::size_t i = 0; i < count; ++i) REQUIRE(sum[i] == before[i] + x[i]);
-    run(muster_accumulate, {{2}, element_threads}, count, x.data(), 1, sum);
-    CHECK(sum == x);
-  }
-}
-
-TEST_CASE("rounding works for any length", "[gpu kernels]") {
-  for (const std::size_t count : {1u, 3u, 1027u}) {
-    const auto from = random_floats(count, 3);
-    std::vector<Bf16> to(count);
-    run(muster_round, {{2}, element_threads}, count, from.data(), to);
-    for (std::size_t i = 0; i < count; ++i) REQUIRE(to[i].bits == narrow(from[i]).bits);
-  }
 }
