@@ -95,7 +95,7 @@ muster::Job join_job(const muster::Options& options, muster::Device device) {
   while (true) {
     const auto [invitation, gpu] = muster::request_invitation(options, own, gpus);
     if (!gpu.empty()) {
-      std::printf("joins with GPU %s\n", gpu.c_str());
+      std::printf("--join: GPU %s is placed for this process\n", gpu.c_str());
       std::fflush(stdout);
       ::setenv("MUSTER_GPUS", gpu.c_str(), 1);  // for Job::join()
     }

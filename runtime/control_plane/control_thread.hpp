@@ -29,8 +29,9 @@ class ControlThread {
   /// Runs the handlers that were posted, and lets the thread end once its io_context has nothing left to do.
   /// Ends it after `wait` at the latest.
   void end(std::chrono::milliseconds wait) noexcept;
-  /// The same, once queued messages are sent. When packets are lost, exit() waits for that, `longest` at
-  /// most, and keeps `owner`, of which this object is a part. Without `owner` this call waits.
+  /// Waits 0.3 s for queued messages to be sent, and ends the thread. If they are not sent by then, exit()
+  /// waits for them, up to `longest` (at least 1 s), and keeps `owner`, of which this object is a part.
+  /// Without `owner` this call itself waits up to 1 s.
   void end_when_sent(std::shared_ptr<const void> owner, std::chrono::milliseconds longest) noexcept;
 
  private:

@@ -14,7 +14,8 @@
 namespace muster::control {
 
 /// Connects a rank other than 0 to its leader: a host leader to rank 0 at one of `addresses`, with `key`;
-/// another rank to its host leader over a UNIX socket, with the host's key. As connect_to_leader().
+/// another rank to its host leader over a UNIX socket, with the host's key. Waits and throws as
+/// connect_to_leader() does.
 /// @throws EndedRankError when `options` say to watch ended ranks, and the host leader or rank 0 has ended.
 std::pair<Socket, SessionKeys> connect_to_own_leader(asio::io_context& io, int rank,
                                                      const ControlPlaneOptions& options,

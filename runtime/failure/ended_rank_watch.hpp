@@ -32,7 +32,10 @@ class EndedRankWatch {
   std::optional<Failure> find_loss();
   /// Calls `on_loss` once, when a rank has ended. Does nothing without watch().
   void start(std::function<void(const Failure&)> on_loss);
-  void stop() { timer_.cancel(); }
+  void stop() {
+    query_ = nullptr;  // the timer may have expired already
+    timer_.cancel();
+  }
 
  private:
   Timer timer_;

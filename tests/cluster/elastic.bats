@@ -51,11 +51,11 @@ await_line() { wait_until "grep -q '$1' '$folder/job.log'" || { cat "$folder/job
   grep -q '^stopped by signal 2 after step ' "$folder/job.log"
 }
 
-# in_rank NODE LOCAL_RANK: sets $pid of the process, the oldest one of that number, and $gpu, that of its environment.
+# in_rank NODE LOCAL_RANK: sets $pid of the rank of the run's start, and $gpu, that of its environment.
 in_rank() {
   # shellcheck disable=SC2016  # expanded on the node
   read -r pid gpu < <(lab node "$1" bash -c 'for pid in $(pgrep -f -- "^[^ ]*muster-train "); do
-      tr "\0" "\n" <"/proc/$pid/environ" | grep -qx "SLURM_LOCALID=$0" || continue
+      tr "\0" "\n" <"/proc/$pid/environ" | grep -cxE "SLURM_LOCALID=$0|SLURM_STEP_ID=0" | grep -qx 2 || continue
       echo "$pid $(tr "\0" "\n" <"/proc/$pid/environ" | sed -n s/^MUSTER_GPUS=//p)"
     done' "$2")
   [[ $pid =~ ^[0-9]+$ && $gpu =~ ^[0-9a-f:.]+$ ]] || { echo "no rank $2 on $1: '$pid' '$gpu'"; return 1; }
@@ -68,9 +68,13 @@ in_rank() {
   for local_rank in 1 0; do
     in_rank n1 "$local_rank"
     lab node n1 kill -KILL "$pid"
-    await_line "^joins with GPU $gpu$"
+    await_line "^--join: GPU $gpu is placed for this process$"
     wait_until '[ "$(grep -c "^rank 3 (host n1) joined, after step .*; 4 ranks go on, " "$folder/job.log")" = $((2 - local_rank)) ]' || { cat "$folder/job.log"; return 1; }
   done
+  # Both new ranks may use all CPUs of the job there.
+  # shellcheck disable=SC2016
+  run -0 lab node n1 bash -c 'for pid in $(pgrep -f -- "^[^ ]*muster-train "); do sed -n "s/^Cpus_allowed_list:[[:space:]]*//p" "/proc/$pid/status"; done'
+  [ "$output" = $'0-1\n0-1' ]
   # shellcheck disable=SC2016
   lab node n0 bash -c 'kill -INT $(pgrep -f -- "^[^ ]*muster-train ")'
   finished

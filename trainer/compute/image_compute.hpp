@@ -100,10 +100,10 @@ class ImageCompute {
   /// Overwrites d_images.
   virtual void max_pool_backward(const PoolShape& shape, const std::uint8_t* places, const Real* d_out,
                                  Real* d_images) = 0;
-  /// out = max(0, factor[image, channel] * x), factors at or above 0; null: 1.
+  /// out = max(0, factor[image, channel] * x), factors at or above 0; null: 1. `out` is not `x`.
   virtual void relu(int batch, std::size_t pixels, int channels, const Real* x, const Real* factor,
                     Real* out) = 0;
-  /// Overwrites d_x, which is not d_out.
+  /// Overwrites d_x, which is neither d_out nor out.
   virtual void relu_backward(int batch, std::size_t pixels, int channels, const Real* out, const Real* factor,
                              const Real* d_out, Real* d_x) = 0;
   /// From [batch, pixels, channels] to [batch, channels, pixels], as PyTorch flattens images, or, if `back`,

@@ -74,15 +74,6 @@ Request decode(const std::string& text) {
   return request;
 }
 
-/// `gpu`: a PCI address or a UUID, of which CUDA, Slurm and NVML write the letters before the first dash
-/// differently.
-bool uses(const Hello& rank, std::string_view gpu) {
-  const auto number = [](std::string_view uuid) {
-    return uuid.substr(std::min(uuid.find('-'), uuid.size()));
-  };
-  return rank.gpu == gpu || (!number(gpu).empty() && number(rank.gpu_uuid) == number(gpu));
-}
-
 std::string describe_difference(const RunFingerprint& run, const RunFingerprint& other) {
   if (run == other) return "";
   return run.settings != other.settings ? "the run was started with other options"
@@ -135,9 +126,10 @@ void JoinFolder::consider(const std::string& name, const std::string& text, cons
   if (!obstacle.empty()) return refuse(name, obstacle);
   const std::string gpu = choose_gpu(host, request.gpus, ranks);
   if (gpu.empty() && !request.gpus.empty() && !ranks.back().gpu_uuid.empty()) {
-    return refuse(name, fmt::format("other ranks use each GPU that Slurm gave this process on {} ({}): start "
-                                    "it with a free one",
-                                    printable(host), printable(request.gpus)));
+    return refuse(name,
+                  fmt::format("each GPU of this process on {} ({}) is used by another rank, or promised to "
+                              "another process that joins: start it with a free one",
+                              printable(host), printable(request.gpus)));
   }
   waiting_.push_back({name, host, gpu});
 }
@@ -156,7 +148,7 @@ std::string JoinFolder::choose_gpu(const std::string& host, const std::string& g
                                    const std::vector<Hello>& ranks) const {
   for (const std::string_view gpu : split(gpus, ',')) {
     const bool is_used = std::any_of(ranks.begin(), ranks.end(),
-                                     [&](const Hello& rank) { return rank.host == host && uses(rank, gpu); });
+                                     [&](const Hello& rank) { return rank.host == host && rank.gpu == gpu; });
     const bool is_promised = std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& other) {
       return other.host == host && other.gpu == gpu;
     });

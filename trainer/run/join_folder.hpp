@@ -33,8 +33,8 @@ class JoinFolder {
 
   /// True when processes wait to be invited, until forget(). Looks into the folder at most once a second
   /// (sooner after it found a new process), and counts only processes that have written since the last look.
-  /// Refuses those that do not fit the run, or not into the memory of their host, and those for which
-  /// `ranks`, those of the job, have left no GPU.
+  /// Refuses those that do not fit the run, or not into the memory of their host. If `ranks`, those of the
+  /// job, compute on GPUs, it also refuses those that have GPUs of which none is free.
   bool has_requests(const std::vector<Hello>& ranks);
   /// How many were waiting at that look.
   int waiting() const { return static_cast<int>(waiting_.size()); }
@@ -56,7 +56,8 @@ class JoinFolder {
   bool look(const std::vector<Hello>& ranks);
   /// Lets the process wait, or refuses it.
   void consider(const std::string& name, const std::string& request, const std::vector<Hello>& ranks);
-  /// Why the process has no memory; empty: it has. `beside`: so many of its host wait.
+  /// Why its host has too little memory for the process; empty: it has enough. `beside`: how many other
+  /// processes of the host wait.
   std::string describe_missing_memory(const std::string& host, const FreeMemory& free, int beside) const;
   /// The first of a process's `gpus` that no rank uses and no other process gets. Empty: none.
   std::string choose_gpu(const std::string& host, const std::string& gpus,

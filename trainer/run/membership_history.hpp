@@ -16,7 +16,7 @@ class MembershipHistory {
  public:
   /// Adds a change after step `step`. `roster`, `active`: of the job after it.
   void add(const MembershipChange& change, const std::vector<Hello>& roster, int active, std::int64_t step);
-  /// Gives every rank rank 0's history, and what rank 0's `facts` have of the ranks of the run's start. A
+  /// Gives every rank rank 0's history and, from rank 0's `facts`, the ranks with which the run started. A
   /// process that joins a run needs both, since it may become rank 0, which writes the summary. Collective
   /// over `world`.
   void share(Communicator world, Summary& facts);

@@ -14,7 +14,9 @@ inline int pooled(const PoolShape& s, int pixels) {
 inline int lower(int a, int b) { return a < b ? a : b; }
 
 /// Windows of 2 x 2 pixels beside each other.
-inline bool is_halving(const PoolShape& s) { return s.window == 2 && s.stride == 2 && s.padding == 0; }
+inline bool is_halving(const PoolShape& s) {
+  return s.window == 2 && s.stride == 2 && s.padding == 0 && s.height >= 2 && s.width >= 2;
+}
 
 /// Calls f(pixel, place in the window) for the pixels of the window at (y, x), row by row.
 template <bool is_halving, typename F>

@@ -277,7 +277,7 @@ StepResult Replica::end_step() {
   return result;
 }
 
-// Of sharded state: gathers the parameters.
+// Gathers the parameters, if the state is sharded.
 void Replica::exchange_parts(StepResult& result) {
   if (!sharded()) return;
   const auto from = std::chrono::steady_clock::now();

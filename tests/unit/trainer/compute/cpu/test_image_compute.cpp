@@ -230,7 +230,8 @@ TEMPLATE_TEST_CASE("max pooling agrees with its definition with every instructio
     cpu::CpuCompute<TestType> compute({2, true, kernels});
     for (const PoolShape& s :
          {PoolShape{3, 6, 8, 10, 2, 2, 0}, PoolShape{2, 7, 5, 20, 3, 2, 1}, PoolShape{2, 5, 5, 64, 3, 2, 1},
-          PoolShape{2, 4, 4, 1, 2, 2, 0}, PoolShape{2, 7, 5, 20, 2, 2, 0}, PoolShape{2, 6, 6, 3, 2, 1, 0}}) {
+          PoolShape{2, 4, 4, 1, 2, 2, 0}, PoolShape{2, 7, 5, 20, 2, 2, 0}, PoolShape{2, 6, 6, 3, 2, 1, 0},
+          PoolShape{1, 1, 1, 16, 2, 2, 0}}) {
       CAPTURE(set, s.channels, s.window);
       const auto in = static_cast<std::size_t>(s.batch * s.height * s.width * s.channels),
                  out = static_cast<std::size_t>(s.batch * s.out_height() * s.out_width() * s.channels);
@@ -288,7 +289,7 @@ TEMPLATE_TEST_CASE("ReLU agrees with its definition with every instruction set",
           y[i] = std::max(0.0, by * wide(x[i]));
           d_x[i] = y[i] > 0 ? by * wide(d_out[i]) : 0;
         }
-        std::vector<TestType> found(x.size()), found_d_x(x.size());
+        std::vector<TestType> found(x.size(), TestType(7)), found_d_x(x.size(), TestType(7));
         const TestType* factors = has_factor ? factor.data() : nullptr;
         compute.images()->relu(batch, static_cast<std::size_t>(pixels), channels, x.data(), factors,
                                found.data());
