@@ -123,12 +123,16 @@ def join_without_memory(arguments, folder):
     while True:
         _, run = start_longer(arguments, folder, steps)
         refused = subprocess.run([*run.command, "--join"], env=run.environment | {"FAKE_CUDA_FREE_MIB": "1"}, capture_output=True, text=True, timeout=DEADLINE)
-        run.wait_for_all([])
-        shutil.rmtree(run.folder)
         if "no run is under way" not in refused.stderr:
             break
+        run.wait_for_all([])
+        shutil.rmtree(run.folder)
         steps *= 3
+    before = run.last_step()
+    run.await_condition("a step without it", lambda: run.last_step() > before + 1 or run.ended([]))
+    run.send([0], signal.SIGTERM)  # the other steps would show nothing
     run.wait([])
+    shutil.rmtree(run.folder)
     if refused.returncode != 64 or not re.fullmatch(r"muster-train: --batch .* free on its GPU: .*\n", refused.stderr):
         run.fail(f"a process without memory on its GPU ended with {refused.returncode}: {refused.stderr}")
     if count_ranks(LOST.findall(run.output())) != 1:
