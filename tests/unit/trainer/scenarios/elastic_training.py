@@ -61,7 +61,7 @@ class Run:
     def fail(self, text):
         self.end()
         for log in self.logs:
-            sys.stdout.write(f"--- {log.name}\n{log.read_text(errors='replace')[-2000:]}\n")
+            sys.stdout.write(f"--- {log.name}\n{log.read_text(errors='replace')[-20000:]}\n")
         sys.exit(f"elastic_ranks: {text}")
 
     def last_step(self):
