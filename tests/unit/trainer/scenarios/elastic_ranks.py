@@ -80,7 +80,9 @@ def lose(arguments, run, kind, chance):
         time.sleep(chance.uniform(0, 0.02))
     if kind == "one-after-other":
         run.send(lost[:1], signal.SIGKILL)
-        time.sleep(chance.choice([chance.uniform(0, 0.05), chance.uniform(0.05, 0.5)]))
+        second = time.monotonic() + chance.choice([chance.uniform(0, 0.05), chance.uniform(0.05, 0.5)])
+        # Well before the end: on a fast machine all steps take half a second.
+        run.await_condition("the second loss", lambda: time.monotonic() >= second or run.last_step() >= 2 * arguments.steps // 3)
         run.send(lost[1:], signal.SIGKILL)
     else:
         run.send(lost, signal.SIGSTOP if kind == "stopped" else signal.SIGKILL)
@@ -179,14 +181,14 @@ def main():
         whole = Run(arguments, folder / "whole")
         whole.wait([])
         expected = result_of(arguments, folder / "whole")
-        for number in range(arguments.times):
+        for number in range(1, arguments.times + 1):
             kinds = arguments.kind or KINDS
-            kind = kinds[number % len(kinds)]
+            kind = kinds[(number - 1) % len(kinds)]
             seconds, to_next_step = run_once(arguments, kind, folder / f"run{number}", chance, expected)
             shutil.rmtree(folder / f"run{number}", ignore_errors=True)
             for log in folder.glob(f"run{number}*.log"):
                 log.unlink()
-            print(f"run {number + 1}, {kind}: went on after {seconds} s, same bytes", flush=True)
+            print(f"run {number}, {kind}: went on after {seconds} s, same bytes", flush=True)
             if arguments.output:
                 with open(arguments.output, "a", encoding="utf-8") as file:
                     file.write(json.dumps({"kind": kind, "seconds": seconds, "to_next_step": to_next_step}) + "\n")
