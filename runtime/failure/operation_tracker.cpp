@@ -9,10 +9,10 @@
 namespace muster::control {
 namespace {
 
-// Every bit of both changes many bits of the result, also of results that follow from it.
-std::uint64_t mix(std::uint64_t before, std::uint64_t operation) {
-  auto const sum = (before ^ operation) * 0x9e3779b97f4a7c15;
-  return sum ^ std::rotl(sum, 32);
+// Every bit changes many bits of the result, also of results that follow from it.
+std::uint64_t mix(std::uint64_t digest) {
+  auto const product = digest * 0x9e3779b97f4a7c15;
+  return product ^ std::rotl(product, 32);
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ void OperationState::enter(const char* name, std::uint64_t arguments, std::uint6
                            std::uint64_t operation_digest) {
   constexpr auto order = std::memory_order_relaxed;
   auto const sequence = number.load(order) + 1;
-  auto const digest = mix(this->digest(), operation_digest);
+  auto const digest = earlier_operations_ ^ operation_digest;
   digest_.store(digest, order);
   auto& recent = recent_[sequence % recent_.size()];
   // A reader that sees a part of this record sees the number before it, too, and takes the record for none.
@@ -39,6 +39,7 @@ void OperationState::enter(const char* name, std::uint64_t arguments, std::uint6
   recent.digest.store(digest, order);
   operation.store(name, order);
   number.store(sequence, std::memory_order_release);
+  earlier_operations_ = mix(digest);
   if (flight_recorder) flight_recorder->enter(name, group.c_str(), sequence);
 }
 

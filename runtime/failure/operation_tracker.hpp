@@ -61,6 +61,9 @@ struct OperationState {
 
   std::array<CallRecord, 32> recent_{};
   std::atomic<std::uint64_t> digest_{0};
+  // Of what came before the next operation. It is mixed after an operation has begun, because the next one
+  // would wait for it.
+  std::uint64_t earlier_operations_ = 0;
 };
 
 /// A rank's state in all its communicators, and in the calls of the whole job. Thread-safe.
