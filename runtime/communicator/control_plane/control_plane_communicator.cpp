@@ -53,7 +53,7 @@ void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
   call_ = describe_call(given);
   PremulSum const scaled(given, rank(), ranks());
   const auto& call = scaled.call();
-  if (auto* const here = shm(); here != nullptr && ShmCollectives::can_run(call)) return here->run(call);
+  if (auto* const here = shm(); here != nullptr && here->can_run(call)) return here->run(call);
   switch (call.kind) {
     case OperationKind::all_reduce:
       return reduce_in_pieces(call, call.out);

@@ -21,11 +21,6 @@ constexpr std::size_t slot_bytes = 512u << 10;
 // processor here: the pieces must be the same on every rank.
 constexpr std::size_t cached_slot_bytes = 256u << 10;
 constexpr std::size_t cached_total_bytes = 32u << 20;
-// Up to this size, all ranks together, every rank reduces all data, which needs one synchronization instead
-// of two. Where ranks share cores a synchronization is a context switch.
-constexpr std::size_t short_bytes = 8u << 10;
-constexpr std::size_t short_bytes_on_shared_cores = 32u << 10;
-
 // Bytes that are reduced at once: they stay in the L1 cache while the result is copied.
 constexpr std::size_t step = 8u << 10;
 
@@ -37,7 +32,8 @@ std::size_t last_level_cache_bytes() {
 }  // namespace
 
 std::size_t ShmAllReduce::bytes_for(int ranks) {
-  return static_cast<std::size_t>(ranks) * 2 * (sizeof(Line) + slot_bytes);
+  return static_cast<std::size_t>(ranks) * 2 * (sizeof(Line) + slot_bytes) +
+         ShmShortCollectives::bytes_for(ranks);
 }
 
 ShmAllReduce::ShmAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int ranks, bool yield,
@@ -45,12 +41,12 @@ ShmAllReduce::ShmAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int
     : segment_(std::move(segment)),
       rank_(rank),
       ranks_(ranks),
-      short_bytes_(yield ? short_bytes_on_shared_cores : short_bytes),
       cached_bytes_(last_level_cache_bytes() / static_cast<std::size_t>(ranks)),
-      wait_(yield, std::move(on_spin)),
-      on_mismatch_(std::move(on_mismatch)),
-      lines_(reinterpret_cast<Line*>(segment_->data())),
-      slots_(segment_->data() + static_cast<std::size_t>(ranks) * 2 * sizeof(Line)),
+      wait_(yield, on_spin),
+      on_mismatch_(on_mismatch),
+      short_(segment_->data(), rank, ranks, yield, std::move(on_spin), std::move(on_mismatch)),
+      lines_(reinterpret_cast<Line*>(segment_->data() + ShmShortCollectives::bytes_for(ranks))),
+      slots_(reinterpret_cast<std::byte*>(lines_ + 2 * ranks)),
       operands_(static_cast<std::size_t>(ranks)) {}
 
 std::byte* ShmAllReduce::slot(int rank) const {
@@ -65,19 +61,10 @@ void ShmAllReduce::await_all() {
   }
 }
 
-void ShmAllReduce::barrier(std::uint64_t digest) {
-  digest_ = digest;
-  begin_round();
-  post();
-  await_all();
-}
-
 void ShmAllReduce::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                               std::uint64_t digest) {
   digest_ = digest;
   auto const size = size_of(type);
-  if (count * size * static_cast<std::size_t>(ranks_) <= short_bytes_)
-    return reduce_short(in, out, count, type, op);
   bypass_cache_ = count * size > cached_bytes_;
   bool const is_cached = count * size <= cached_total_bytes / static_cast<std::size_t>(ranks_);
   auto const chunk = (is_cached ? cached_slot_bytes : slot_bytes) / size;
@@ -85,19 +72,6 @@ void ShmAllReduce::all_reduce(const void* in, void* out, std::size_t count, Data
     reduce_chunk(static_cast<const std::byte*>(in) + at * size, static_cast<std::byte*>(out) + at * size,
                  std::min(chunk, count - at), type, op);
   }
-}
-
-void ShmAllReduce::reduce_short(const void* in, void* out, std::size_t count, DataType type, Reduction op) {
-  begin_round();
-  auto const bytes = count * size_of(type);
-  auto const place = [&](int rank) {
-    return bytes <= sizeof(Line::payload) ? line(rank).payload : slot(rank);
-  };
-  std::memcpy(place(rank_), in, bytes);
-  post();
-  await_all();
-  for (int r = 0; r < ranks_; ++r) operands_[static_cast<std::size_t>(r)] = place(r);
-  reduce_elements(out, operands_, count, type, op, ranks_);
 }
 
 void ShmAllReduce::copy_to_slot(std::byte* to, const std::byte* from, std::size_t bytes) const {

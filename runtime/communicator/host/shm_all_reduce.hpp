@@ -9,19 +9,20 @@
 #include <vector>
 
 #include "communicator/host/host_all_reduce.hpp"
+#include "communicator/host/shm_short_collectives.hpp"
 #include "communicator/host/spin_wait.hpp"
 #include "shared_memory/shared_segment.hpp"
 
 namespace muster::detail {
 
-/// All-reduces and barriers of the ranks of one host in shared memory. A short one reads one cache line of
-/// each other rank instead of sending messages through MPI. A long one passes through the caches piece by
-/// piece, where Open MPI's messages pass through main memory several times.
+/// All-reduces of the ranks of one host in shared memory, and their short collectives. A long all-reduce
+/// passes through the caches piece by piece, where Open MPI's messages pass through main memory several
+/// times.
 ///
 /// Each rank has two alternating buffers, so that it can write those of one round while a slower rank still
 /// reads those of the round before: a rank begins round n + 2 only after every other rank has begun round
-/// n + 1, that is, has ended round n. Every element is reduced by one rank, or by all ranks in the same
-/// order, so the results are equal to the bit.
+/// n + 1, that is, has ended round n. Every element is reduced by one rank, so the results are equal to the
+/// bit.
 class ShmAllReduce : public HostAllReduce {
  public:
   /// Bytes of a segment for `ranks` ranks.
@@ -33,15 +34,15 @@ class ShmAllReduce : public HostAllReduce {
 
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                   std::uint64_t digest) override;
+  bool is_short(const CollectiveCall& call) const override { return short_.is_short(call); }
+  void run_short(const CollectiveCall& call, std::uint64_t digest) override { short_.run(call, digest); }
   bool reduces_in_shared_memory() const noexcept override { return true; }
-  void barrier(std::uint64_t digest) override;
 
  private:
-  // A rank's sequence number, its call, and a payload short enough to share its cache line.
+  // A rank's sequence number and its call.
   struct alignas(cache_line) Line {
     std::atomic<std::uint64_t> sequence;
     std::uint64_t digest;
-    std::byte payload[48];
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(Line) == 64);
 
@@ -56,7 +57,6 @@ class ShmAllReduce : public HostAllReduce {
   }
   // Waits until every other rank has posted as often as this one, and compares their calls.
   void await_all();
-  void reduce_short(const void* in, void* out, std::size_t count, DataType type, Reduction op);
   void reduce_chunk(const std::byte* in, std::byte* out, std::size_t count, DataType type, Reduction op);
   // The part of a chunk that a rank reduces ends on a cache line.
   std::size_t slice_begin(std::size_t bytes, int rank) const;
@@ -65,11 +65,11 @@ class ShmAllReduce : public HostAllReduce {
   std::unique_ptr<SharedSegment> segment_;
   int rank_;
   int ranks_;
-  std::size_t short_bytes_;
   std::size_t cached_bytes_;   // of a rank: up to this size, all ranks' data fit in the last-level cache
   bool bypass_cache_ = false;  // in this call
   SpinWait wait_;
   std::function<void()> on_mismatch_;
+  ShmShortCollectives short_;
   Line* lines_;
   std::byte* slots_;
   std::uint64_t sequence_ = 0;

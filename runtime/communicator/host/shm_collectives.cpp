@@ -81,12 +81,14 @@ void ShmCollectives::on_spin(unsigned polls) {
     core_.yield();
 }
 
-bool ShmCollectives::can_run(const CollectiveCall& call) {
+bool ShmCollectives::can_run(const CollectiveCall& call) const {
+  if (all_reduce_.is_short(call)) return true;
   return !call.is_message() && call.kind != OperationKind::all_to_all &&
          call.kind != OperationKind::all_to_all_v;
 }
 
 void ShmCollectives::run(const CollectiveCall& call) {
+  if (all_reduce_.is_short(call)) return all_reduce_.run_short(call, group_.digest());
   auto const* const in = static_cast<const std::byte*>(call.in);
   auto* const out = static_cast<std::byte*>(call.out);
   bool const is_peer = group_.rank() == call.peer;
@@ -105,8 +107,6 @@ void ShmCollectives::run(const CollectiveCall& call) {
       return reduce_scatter(call, [&](int) { return call.count; });
     case OperationKind::reduce_scatter_v:
       return reduce_scatter(call, [&](int rank) { return call.counts[static_cast<std::size_t>(rank)]; });
-    case OperationKind::barrier:
-      return all_reduce_.barrier(group_.digest());
     default:
       throw_not_run(call.kind);
   }

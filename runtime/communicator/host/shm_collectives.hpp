@@ -13,8 +13,8 @@
 
 namespace muster::detail {
 
-/// Collectives of ranks that are all on one host, without messages: each is made of all-reduces in shared
-/// memory. A broadcast adds zeros of the other ranks. Not thread-safe.
+/// Collectives of ranks that are all on one host, without messages: each long one is made of all-reduces in
+/// shared memory. A broadcast then adds zeros of the other ranks. Not thread-safe.
 class ShmCollectives {
  public:
   /// Null when the ranks are on several hosts or cannot share memory. Collective, over the control plane.
@@ -23,8 +23,8 @@ class ShmCollectives {
   static std::unique_ptr<ShmCollectives> make(CommunicatorGroup& group, const std::atomic<bool>& interrupted,
                                               const std::atomic<bool>& prefer_sleep);
 
-  /// True for the calls that run() takes: all except messages and all-to-alls.
-  static bool can_run(const CollectiveCall& call);
+  /// True for the calls that run() takes: all except messages and long all-to-alls.
+  bool can_run(const CollectiveCall& call) const;
   /// The group has begun the call. @throws the job's failure, and what `interrupted` asks for.
   void run(const CollectiveCall& call);
 

@@ -99,6 +99,7 @@ void MpiCommunicator::collective(const CollectiveCall& given) {
     return;
   }
   digest_ = group_.digest();
+  if (all_reduce_->is_short(call)) return all_reduce_->run_short(call, digest_);
   requests_.begin_collective(digest_);
   switch (call.kind) {
     case OperationKind::all_reduce:

@@ -15,8 +15,9 @@
 namespace muster::detail {
 
 /// A communicator on host memory. All-reduces and barriers use shared memory within a host, where possible,
-/// and messages between the hosts' leaders; the other operations use messages from rank to rank. Every wait
-/// is bounded, and ranks that make different calls take no data from each other.
+/// and messages between the hosts' leaders. On one host all short collectives use shared memory. The other
+/// operations use messages from rank to rank. Every wait is bounded, and ranks that make different calls take
+/// no data from each other.
 class MpiCommunicator : public CommunicatorBase {
  public:
   /// The communicator of all ranks of the job; `group` is theirs. Collective.
