@@ -97,7 +97,7 @@ bool compare(Communicator& world, const std::string& what, const Calls& both, do
   if (world.rank() == 0) {
     double const raw_us = median(of_raw);
     double const ours_us = median(of_ours);
-    std::printf("%-23s %10.0f %12.2f %12.2f %9.3f %9.3f %7.3f  %.3f-%.3f %5d%s\n", what.c_str(), both.bytes,
+    std::printf("%-23s %10.0f %12.3f %12.3f %9.3f %9.3f %7.3f  %.3f-%.3f %5d%s\n", what.c_str(), both.bytes,
                 raw_us, ours_us, both.bytes / raw_us / 1e3 * both.factor,
                 both.bytes / ours_us / 1e3 * both.factor, ratio.middle, ratio.low, ratio.high, pairs,
                 slower ? "  SLOWER" : "");

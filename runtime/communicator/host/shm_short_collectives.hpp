@@ -48,7 +48,7 @@ class ShmShortCollectives {
   // With many slots a root is far ahead before it must wait; where ranks share cores, each wait is a switch
   // of context. All slots of a rank stay in a core's cache.
   static constexpr int slots = 16;
-  static constexpr std::size_t slot_bytes = 16u << 10;
+  static constexpr std::size_t slot_bytes = 8u << 10;
 
   Line& line(int rank, std::uint64_t round) const {
     return lines_[slots * rank + static_cast<int>(round % slots)];

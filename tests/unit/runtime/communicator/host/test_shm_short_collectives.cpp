@@ -205,12 +205,12 @@ TEST_CASE("a call is short by what a rank's slot can hold") {
   auto const is_short = [&](OperationKind kind, std::size_t count) {
     return shm->is_short({.kind = kind, .count = count, .type = DataType::uint8});
   };
-  CHECK(is_short(OperationKind::broadcast, 16u << 10));
-  CHECK_FALSE(is_short(OperationKind::broadcast, (16u << 10) + 1));
-  CHECK(is_short(OperationKind::all_to_all, 4u << 10));
-  CHECK_FALSE(is_short(OperationKind::all_to_all, (4u << 10) + 1));
-  CHECK(is_short(OperationKind::reduce_scatter, 4u << 10));
-  CHECK_FALSE(is_short(OperationKind::reduce_scatter, (4u << 10) + 1));
+  CHECK(is_short(OperationKind::broadcast, 8u << 10));
+  CHECK_FALSE(is_short(OperationKind::broadcast, (8u << 10) + 1));
+  CHECK(is_short(OperationKind::all_to_all, 2u << 10));
+  CHECK_FALSE(is_short(OperationKind::all_to_all, (2u << 10) + 1));
+  CHECK(is_short(OperationKind::reduce_scatter, 2u << 10));
+  CHECK_FALSE(is_short(OperationKind::reduce_scatter, (2u << 10) + 1));
   CHECK_FALSE(is_short(OperationKind::send, 1));
   CHECK_FALSE(is_short(OperationKind::all_to_all_v, 1));
 }
