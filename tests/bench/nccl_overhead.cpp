@@ -157,6 +157,7 @@ int run() {
 }  // namespace
 
 int main() {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a benchmark that is killed leaves what it has measured
   if (one_gpu::count_gpus() == 0) return 77;
   try {
     return run();

@@ -68,6 +68,7 @@ void bench(Job& job, std::size_t bytes) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a benchmark that is killed leaves what it has measured
   int const gpus = one_gpu::count_gpus();
   if (gpus == 0) return 77;
   one_gpu::share_only_gpu(gpus);

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of bench_gpt2_gpu in PyTorch: gpt2_torch_gpu.py FOLDER [STEPS], with the weights, tokens, settings and losses that the
 benchmark wrote to FOLDER. The model is nanoGPT's with biases and GPT-2's GELU (tanh), trained as nanoGPT trains on one GPU: bfloat16
-autocast, flash attention, fused AdamW, torch.compile where it works, TF32 products. Prints both losses of each step, their greatest
-difference, and tokens/s of the median step. Without a GPU it computes on the CPU. TORCH_COMPILE=0: without torch.compile. Needs
-PyTorch alone. Exit code 1 if a loss differs by more than 0.05."""
+autocast, flash attention, fused AdamW, torch.compile where it works, TF32 products. Prints both losses and the time of each step when
+it ends, then the greatest difference of the losses, and tokens/s of the median step. Without a GPU it computes on the CPU.
+TORCH_COMPILE=0: without torch.compile. Needs PyTorch alone. Exit code 1 if a loss differs by more than 0.05."""
 import contextlib
 import json
 import math
@@ -106,6 +106,7 @@ def compiled(model, device):
 
 
 def train(model, optimizer, run, tokens, device, steps):
+    print("step  muster     PyTorch           ms", flush=True)
     rows = run["batch"] * run["context"]
     shape = (run["batch"], run["context"])
     losses, seconds = [], []
@@ -120,6 +121,8 @@ def train(model, optimizer, run, tokens, device, steps):
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.item())
         seconds.append(time.perf_counter() - begin)
+        ours = run["losses"][step] if step < len(run["losses"]) else math.nan
+        print(f"{step:4}  {ours:.5f}  {losses[-1]:.5f}  {1e3 * seconds[-1]:9.2f}", flush=True)
     return losses, seconds
 
 
@@ -138,9 +141,6 @@ def main():
     name = torch.cuda.get_device_name() if device == "cuda" else "the CPU, in float32"
     print(f"PyTorch {torch.__version__} on {name}, {how}: {run['batch']} sequences of {run['context']} tokens", flush=True)
     losses, seconds = train(fast, optimizer, run, tokens, device, steps)
-    print("step  muster     PyTorch")
-    for step, (ours, theirs) in enumerate(zip(run["losses"], losses)):
-        print(f"{step:4}  {ours:.5f}  {theirs:.5f}")
     difference = max(abs(ours - theirs) for ours, theirs in zip(run["losses"], losses))
     median = statistics.median(seconds[run["warm_up"]:])
     rate = run["batch"] * run["context"] / median

@@ -191,13 +191,16 @@ void NcclComm::fail_wait(const Deadline& deadline) {
   abort_all([&] { group_.fail_stalled(deadline.length()); });
 }
 
-bool NcclComm::is_complete(CUresult state, const Deadline& deadline) {
+bool NcclComm::is_complete(CUresult state, const Deadline& deadline, std::string_view what) {
   if (state == CUDA_SUCCESS) {
     if (comm_ == nullptr) group_.check();  // the watchdog may have aborted the stream's work
     return true;
   }
   if (state != CUDA_ERROR_NOT_READY)
-    abort_all([&] { group_.fail(ErrorCode::device, "CUDA says: " + state_->cuda.reason(state)); });
+    abort_all([&] {
+      group_.fail(ErrorCode::device, fmt::format("{}{}CUDA says: {}", what, what.empty() ? "" : ": ",
+                                                 state_->cuda.reason(state)));
+    });
   if (group_.failed() || deadline.passed()) fail_wait(deadline);
   group_.warn_if_stalled(deadline);
   ncclResult_t result = ncclSuccess;
@@ -209,16 +212,16 @@ bool NcclComm::is_complete(CUresult state, const Deadline& deadline) {
 }
 
 template <typename Query>
-void NcclComm::wait_for(Query query, const Deadline& deadline) {
+void NcclComm::wait_for(Query query, const Deadline& deadline, std::string_view what) {
   std::lock_guard const lock(mutex_);
   make_context_current();
   auto const wait_scope = group_.wait_scope();
   auto const since = Deadline::Clock::now();
-  while (!is_complete(query(), deadline)) back_off(since);
+  while (!is_complete(query(), deadline, what)) back_off(since);
 }
 
-void NcclComm::synchronize(Stream stream, const Deadline& deadline) {
-  wait_for([&] { return state_->cuda.stream_query(stream); }, deadline);
+void NcclComm::synchronize(Stream stream, const Deadline& deadline, std::string_view what) {
+  wait_for([&] { return state_->cuda.stream_query(stream); }, deadline, what);
 }
 
 void NcclComm::wait(CUevent event, const Deadline& deadline) {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "communicator/communicator_group.hpp"
 #include "communicator/nccl/nccl_state.hpp"
@@ -62,8 +63,8 @@ class NcclComm {
   }
   /// `polled`: the communicator that reports NCCL's progress.
   void wait_while_in_progress(ncclComm_t polled, ncclResult_t result, const Deadline& deadline);
-  /// Waits until the work on `stream` is complete.
-  void synchronize(Stream stream, const Deadline& deadline);
+  /// Waits until the work on `stream` is complete. `what`: the last of it, for CUDA's error.
+  void synchronize(Stream stream, const Deadline& deadline, std::string_view what = "");
   /// The same until the deadline of the operation that was enqueued last, while that runs.
   void synchronize(Stream stream);
   /// True when the event was reached. Checks for errors and the deadline.
@@ -104,10 +105,10 @@ class NcclComm {
   void wait_until_ready(ncclComm_t& slot, ncclResult_t result, const Deadline& deadline);
   void check_pending();
   // True when work is complete, of which CUDA reports `state`. Throws the error that ended it.
-  bool is_complete(CUresult state, const Deadline& deadline);
+  bool is_complete(CUresult state, const Deadline& deadline, std::string_view what = "");
   // Waits for work of which `query` returns CUDA's state.
   template <typename Query>
-  void wait_for(Query query, const Deadline& deadline);
+  void wait_for(Query query, const Deadline& deadline, std::string_view what = "");
   std::string reason(ncclResult_t result) const;
   // How long to wait for the control plane to name the lost rank after this error of NCCL.
   static std::chrono::milliseconds failure_name_grace(ncclResult_t result);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/kernel_checks.hpp"
 #include "cuda/kernel_parameters.hpp"
 #include "log.hpp"
 
@@ -87,6 +88,8 @@ class NcclStream : public CommStream {
     auto const blocks = static_cast<unsigned>(std::min((elements + threads - 1) / threads, max_blocks));
     require(cuda().launch_kernel(function, blocks, 1, 1, threads, 1, 1, 0, stream_, arguments, nullptr),
             name);
+    if (checks_ && !comm_->is_captured(stream_))
+      comm_->synchronize(stream_, comm_->operation_deadline(), name);
   }
 
   void* allocate(std::size_t bytes) override {
@@ -156,6 +159,7 @@ class NcclStream : public CommStream {
 
   std::shared_ptr<NcclState> state_;
   std::shared_ptr<NcclComm> comm_;
+  bool checks_ = wants_kernel_checks();
   int unwinding_ = std::uncaught_exceptions();
   CUstream stream_ = nullptr;
   CUevent order_event_ = nullptr;

@@ -4,8 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
 namespace muster::compute::cuda {
+namespace {
+
+std::string describe(const char* call, const CudnnBatchNorm::Norm& norm) {
+  return fmt::format("{} for {} images of {} pixels with {} channels", call, norm.batch, norm.pixels,
+                     norm.channels);
+}
+
+}  // namespace
 
 CudnnBatchNorm::CudnnBatchNorm(Gpu& gpu, const CudnnLibrary& cudnn, CudnnHandle handle)
     : gpu_(gpu), cudnn_(cudnn), handle_(handle) {
@@ -21,19 +30,20 @@ CudnnBatchNorm::~CudnnBatchNorm() {
 
 // A call copies what the descriptors say, so that the next one may change them.
 void CudnnBatchNorm::set_sizes(const Norm& norm) {
-  check(cudnn_.tensor_set(pixels_, cudnn_channels_last, cudnn_bfloat16, norm.batch, norm.channels,
-                          norm.pixels, 1),
-        norm, "cudnnSetTensor4dDescriptor");
-  check(cudnn_.tensor_set(channels_, cudnn_channels_last, cudnn_float, 1, norm.channels, 1, 1), norm,
-        "cudnnSetTensor4dDescriptor");
+  require(cudnn_.tensor_set(pixels_, cudnn_channels_last, cudnn_bfloat16, norm.batch, norm.channels,
+                            norm.pixels, 1),
+          norm, "cudnnSetTensor4dDescriptor");
+  require(cudnn_.tensor_set(channels_, cudnn_channels_last, cudnn_float, 1, norm.channels, 1, 1), norm,
+          "cudnnSetTensor4dDescriptor");
+}
+
+void CudnnBatchNorm::require(CudnnStatus status, const Norm& norm, const char* call) const {
+  if (status != 0) cudnn_.require(status, describe(call, norm));
 }
 
 void CudnnBatchNorm::check(CudnnStatus status, const Norm& norm, const char* call) const {
-  if (status == 0 && !gpu_.checks()) return;
-  const std::string what = fmt::format("{} for {} images of {} pixels with {} channels", call, norm.batch,
-                                       norm.pixels, norm.channels);
-  cudnn_.require(status, what);
-  gpu_.check(what);
+  require(status, norm, call);
+  if (gpu_.checks()) gpu_.check(describe(call, norm));
 }
 
 // cuDNN adds a share of the batch's statistics to running ones, which are zero here. A share of all samples

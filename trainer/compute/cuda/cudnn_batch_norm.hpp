@@ -28,6 +28,9 @@ class CudnnBatchNorm {
 
  private:
   void set_sizes(const Norm& norm);
+  /// Fails if the call failed.
+  void require(CudnnStatus status, const Norm& norm, const char* call) const;
+  /// Fails if the call failed, and with MUSTER_CUDA_CHECK=1 if its work does.
   void check(CudnnStatus status, const Norm& norm, const char* call) const;
 
   Gpu& gpu_;

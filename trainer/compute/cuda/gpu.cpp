@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 #include <thread>
 
 #include "compute/cuda/kernels/kernel_binary.hpp"
+#include "cuda/kernel_checks.hpp"
 #include "muster/error.hpp"
 
 namespace muster::compute::cuda {
@@ -21,14 +20,6 @@ constexpr std::size_t default_shared_bytes = 48 << 10;
 constexpr std::chrono::milliseconds yield_time{20};
 constexpr std::chrono::microseconds sleep_time{50};
 
-bool wants_checks() {
-  const char* const value = std::getenv("MUSTER_CUDA_CHECK");
-  const std::string_view wanted = value == nullptr ? "0" : value;
-  if (wanted != "0" && wanted != "1")
-    throw Error(ErrorCode::usage, fmt::format("MUSTER_CUDA_CHECK is 0 or 1, not '{}'", wanted));
-  return wanted == "1";
-}
-
 }  // namespace
 
 Gpu::Gpu(std::chrono::milliseconds wait_limit) : wait_limit_(wait_limit) {
@@ -38,7 +29,7 @@ Gpu::Gpu(std::chrono::milliseconds wait_limit) : wait_limit_(wait_limit) {
         "this muster-train was built without nvcc and has no kernels for a GPU: pass --device=cpu, or "
         "build it where CUDA's compiler is");
   }
-  checks_ = wants_checks();
+  checks_ = detail::wants_kernel_checks();
   use_context();
   driver_.require(driver_.stream_create(&stream_, CU_STREAM_NON_BLOCKING), "no stream");
   driver_.require(driver_.event_create(&enqueued_, CU_EVENT_DISABLE_TIMING), "no event");

@@ -37,6 +37,10 @@ cublasLtEpilogue_t to_cublas(Epilogue epilogue) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+std::string name_of(const CublasMatmulShape& s) {
+  return fmt::format("a product of {} x {} x {}", s.m, s.n, s.k);
+}
+
 }  // namespace
 
 /// cuBLASLt is column-major: our c[m, n] is its [n, m], so our b is its first operand and our a the second.
@@ -193,6 +197,7 @@ void CublasMatmul::use_fastest(Plan& plan, const CublasMatmulOperands& operands)
   plan.algorithm.reset();
   for (const auto& proposed : proposals) {
     if (run(plan, proposed.algo, operands) != CUBLAS_STATUS_SUCCESS) continue;
+    gpu_.check(name_of(plan.shape));
     MatmulCandidate candidate = describe(proposed);
     candidate.microseconds = measure_microseconds([&] { run(plan, proposed.algo, operands); });
     result.candidates.push_back(candidate);
@@ -280,7 +285,7 @@ cublasStatus_t CublasMatmul::run(const Plan& plan, const cublasLtMatmulAlgo_t& a
 
 void CublasMatmul::run_chosen(const Plan& plan, const CublasMatmulOperands& operands) {
   plan.set_memory(operands);
-  const auto name = fmt::format("a product of {} x {} x {}", plan.shape.m, plan.shape.n, plan.shape.k);
+  const auto name = name_of(plan.shape);
   cublas_.require(run(plan, *plan.algorithm, operands), name.c_str());
   gpu_.check(name);
 }

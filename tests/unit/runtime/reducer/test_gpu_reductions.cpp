@@ -274,6 +274,31 @@ TEST_CASE("when a reducer mode cannot work on a GPU, the error names the reason"
   CHECK(has(error.what(), "no kernel image is available for execution on the device"));
 }
 
+TEST_CASE("with MUSTER_CUDA_CHECK the error of the reducer's kernel names it") {
+  for (const char* check : {"0", "1"}) {
+    OnFakes fakes;
+    setenv("MUSTER_CUDA_CHECK", check, 1);
+    Reducer reducer(*fakes.world, std::vector<std::size_t>{10}, {.chunks = 2});
+    unsetenv("MUSTER_CUDA_CHECK");
+    reducer.ready(0);
+    setenv("FAKE_CUDA", "stream_error", 1);
+    auto const error = catch_error([&] {
+      reducer.ready(0);
+      reducer.finish();
+      fakes.world->synchronize();
+    });
+    setenv("FAKE_CUDA", "", 1);
+    CHECK(error.code() == ErrorCode::device);
+    CHECK(has(error.what(), "an illegal memory access"));
+    CHECK(has(error.what(), "muster_add: ") == (check[0] == '1'));
+  }
+  OnFakes fakes;
+  setenv("MUSTER_CUDA_CHECK", "yes", 1);
+  auto const error = catch_error([&] { Reducer(*fakes.world, std::vector<std::size_t>{10}, {.chunks = 2}); });
+  unsetenv("MUSTER_CUDA_CHECK");
+  CHECK(has(error.what(), "MUSTER_CUDA_CHECK is 0 or 1, not 'yes'"));
+}
+
 TEST_CASE(
     "when the kernels' parameters are not those that the reducer launches them with, an error says so") {
   OnFakes fakes;

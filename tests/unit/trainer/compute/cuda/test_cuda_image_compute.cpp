@@ -340,9 +340,38 @@ TEST_CASE("when cuDNN is missing or a call fails, one line says so", "[gpu train
   CHECK(message_of("cudnnBatchNormalizationBackward") ==
         "cuDNN failed: cudnnBatchNormalizationBackward for 6 images of 16 pixels with 8 channels: "
         "CUDNN_STATUS_EXECUTION_FAILED");
+}
+
+TEST_CASE("with MUSTER_CUDA_CHECK the error of cuDNN's work names the call") {
+  if (!TestGpu::is_fake) return;
   setenv("MUSTER_CUDA_CHECK", "1", 1);
-  CHECK(message_of("") == "");
+  Both on;
   unsetenv("MUSTER_CUDA_CHECK");
+  // With a window of one pixel no kernel of ours comes before cuDNN's.
+  const ConvolutionShape s{2, 4, 4, 8, 16, 1, 1, 0, 1};
+  const std::size_t in = 2 * 16 * 8, out = 2 * 16 * 16;
+  auto x = on.send(random_floats(in, 1)), weight = on.send(random_floats(s.weights(), 2));
+  auto y = on.allocate<bfloat16>(out), d_x = on.allocate<bfloat16>(in);
+  auto f = on.allocate<float>(s.weights());
+  BatchNorm<bfloat16> norm{2,       16,    8,        x.data(), f.data(), f.data(),
+                           nullptr, false, y.data(), f.data(), f.data()};
+  setenv("FAKE_CUDA", "stream_error", 1);
+  const std::string of_convolution = " for 2 images of 4 x 4 with 8 channels to 16",
+                    of_norm = " for 2 images of 16 pixels with 8 channels";
+  const auto says = [](const std::string& work) { return Catch::Matchers::ContainsSubstring(work); };
+  CHECK_THROWS_WITH(on.gpu.convolve(s, x.data(), weight.data(), nullptr, y.data()),
+                    says("cudnnConvolutionForward" + of_convolution));
+  CHECK_THROWS_WITH(on.gpu.convolve_backward_images(s, y.data(), weight.data(), d_x.data()),
+                    says("cudnnConvolutionBackwardData" + of_convolution));
+  CHECK_THROWS_WITH(on.gpu.convolve_backward_weight(s, x.data(), y.data(), f.data(), nullptr),
+                    says("cudnnConvolutionBackwardFilter" + of_convolution));
+  CHECK_THROWS_WITH(on.gpu.normalize(norm, f.data(), f.data(), 0.5),
+                    says("cudnnBatchNormalizationForwardTraining" + of_norm));
+  CHECK_THROWS_WITH(on.gpu.normalize_by(norm, f.data(), f.data()),
+                    says("cudnnBatchNormalizationForwardInference" + of_norm));
+  CHECK_THROWS_WITH(on.gpu.normalize_backward(norm, y.data(), nullptr, d_x.data(), f.data(), f.data()),
+                    says("cudnnBatchNormalizationBackward" + of_norm));
+  setenv("FAKE_CUDA", "", 1);
 }
 
 }  // namespace image_tests

@@ -53,7 +53,7 @@ std::vector<double> logits(const GptConfig& config, muster::compute::Compute<Rea
 }  // namespace
 
 TEST_CASE("logits of generation on the GPU are as near to double as the CPU's in bfloat16",
-          "[gpu training]") {
+          "[gpu training][generation]") {
   const GptConfig config = GENERATE(generating_gpt2, generating_llama);
   auto exact_compute = test_compute<double>(1, false);
   auto narrow_compute = test_compute<bfloat16>(1, false);

@@ -348,7 +348,11 @@ TEST_CASE("with MUSTER_CUDA_CHECK the error of a kernel or product names it") {
     const auto multiply = [&] {
       on.gpu.matmul({64, 64, 64}, matrix.data(), matrix.data(), nullptr, product.data());
     };
-    if (named) CHECK_THROWS_WITH(multiply(), Catch::Matchers::ContainsSubstring("a product of 64 x 64 x 64"));
+    for (const bool timing : {false, true}) {
+      on.gpu.autotuner()->set_timing(timing);
+      if (named)
+        CHECK_THROWS_WITH(multiply(), Catch::Matchers::ContainsSubstring("a product of 64 x 64 x 64"));
+    }
     setenv("FAKE_CUDA", "", 1);
   }
   setenv("MUSTER_CUDA_CHECK", "yes", 1);
