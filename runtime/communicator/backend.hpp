@@ -41,8 +41,8 @@ class CommunicatorBackend {
   /// other operation. @throws the error that ended them.
   void wait_for_started();
   /// True if all ranks reduce in the memory of one host: fewer bytes save less time there than it takes to
-  /// convert the elements.
-  virtual bool reduces_in_shared_memory() const noexcept { return false; }
+  /// convert the elements. Collective.
+  virtual bool reduces_in_shared_memory() { return false; }
   virtual std::shared_ptr<CommunicatorBackend> split(int color, int key) = 0;
   virtual void synchronize(Stream stream) = 0;
   /// Callable from another thread: an operation that waits on this communicator, and every later one, throws.

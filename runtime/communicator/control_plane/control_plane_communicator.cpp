@@ -87,6 +87,12 @@ ShmCollectives* ControlPlaneCommunicator::shm() {
   return shm_->get();
 }
 
+bool ControlPlaneCommunicator::reduces_in_shared_memory() {
+  group_.begin_operation("setting up");
+  auto const wait_scope = group_.wait_scope();
+  return shm() != nullptr;
+}
+
 void ControlPlaneCommunicator::prefer_sleeping_waits(bool enabled) noexcept { prefer_sleep_ = enabled; }
 
 void ControlPlaneCommunicator::interrupt() noexcept {
