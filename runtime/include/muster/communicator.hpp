@@ -133,8 +133,8 @@ class MUSTER_EXPORT Communicator {
   }
   /// The same with slices of different lengths, one after the other in the order of ranks: send_counts[r]
   /// elements of `in` go to rank r, and recv_counts[r] elements come from it, which must be rank r's
-  /// send_counts[rank()]. On host memory ranks exchange their counts first, and an Error names two that
-  /// differ; on "nccl" they are not compared.
+  /// send_counts[rank()]. An Error names two that differ: on host memory ranks exchange their counts first;
+  /// on "nccl" rank 0 compares those of the calls that it compares at all (docs/failures.md).
   template <typename In, typename Out>
   void all_to_all_v(In&& in, Out&& out, std::span<const std::size_t> send_counts,
                     std::span<const std::size_t> recv_counts, Stream stream = nullptr) {
