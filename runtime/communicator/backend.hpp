@@ -30,7 +30,8 @@ class CommunicatorBackend {
   virtual const char* backend() const noexcept = 0;
   virtual observe::OperationPosition position() const noexcept { return {"world", 0}; }
 
-  /// Runs or enqueues the call, which has elements unless it is a barrier or an all_to_all_v.
+  /// Runs or enqueues the call. One without elements counts like any other, so that ranks whose lengths
+  /// differ are found.
   virtual void run(const CollectiveCall& call, Stream stream) = 0;
   /// Runs or enqueues the calls of a group together. barrier, split and synchronize cannot be grouped.
   virtual void run_group(GroupedCalls::Calls calls) = 0;

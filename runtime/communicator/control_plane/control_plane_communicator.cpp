@@ -51,7 +51,7 @@ void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
   auto const wait_scope = group_.wait_scope();
   if (given.is_message()) return transfer_message(given);
   call_ = describe_call(given);
-  PremulSum const scaled(given, rank(), ranks());
+  PremulSum const scaled(barrier_if_empty(given), rank(), ranks());
   const auto& call = scaled.call();
   if (auto* const here = shm(); here != nullptr && ShmCollectives::can_run(call)) return here->run(call);
   switch (call.kind) {
@@ -209,7 +209,8 @@ void ControlPlaneCommunicator::transfer_message(const CollectiveCall& call) {
   auto const to = receiver(call);
   auto const length = call.count * size_of(call.type);
   auto const elements = fmt::format("{} {}", call.count, name_of(call.type));
-  for (std::size_t at = 0; at < length; at += round_bytes) {
+  std::size_t at = 0;
+  do {  // a message of 0 elements is one piece
     auto const piece = std::min(round_bytes, length - at);
     control::Blob blob;
     if (rank() == from) {
@@ -224,8 +225,9 @@ void ControlPlaneCommunicator::transfer_message(const CollectiveCall& call) {
       group_.fail(ErrorCode::usage,
                   fmt::format("a recv of {} met a send of {} on {}", elements, sent, describe_rank(from)));
     if (rank() == to)
-      std::memcpy(static_cast<std::byte*>(call.out) + at, blob.data() + elements.size() + 1, piece);
-  }
+      std::copy_n(blob.data() + elements.size() + 1, piece, static_cast<std::uint8_t*>(call.out) + at);
+    at += piece;
+  } while (at < length);
 }
 
 void ControlPlaneCommunicator::broadcast_bytes(std::byte* bytes, std::size_t length, int root) {

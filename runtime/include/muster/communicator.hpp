@@ -34,7 +34,8 @@ class CommunicatorBackend;  // implemented by NCCL, Open MPI, the control plane 
 /// synchronize(stream) waits for them. CUDA's own functions can wait for them too: a thread of Muster then
 /// monitors the operations (docs/failures.md). On "open-mpi", "control-plane" and "alone" buffers are host
 /// memory, `stream` is ignored, and a call returns when the result is there. Lengths are those of the
-/// buffers, in elements. An operation on 0 elements does nothing.
+/// buffers, in elements. An operation on 0 elements moves nothing, but every rank must call it like any
+/// other.
 ///
 /// @throws Error, from each operation. usage: invalid arguments (a rank outside the group, lengths that do
 /// not match, buffers that overlap), found before anything is sent, so that the communicator stays usable.
@@ -197,7 +198,7 @@ class MUSTER_EXPORT Communicator {
     call.factor = op.factor;
     return call;
   }
-  // Checks ranks and buffers, and runs the call unless it has no elements.
+  // Checks ranks and buffers, and runs the call.
   void run(const detail::CollectiveCall& call, Stream stream);
   void require_factor(std::size_t mine, std::size_t all, const char* operation) const;
   void require_equal(std::size_t in, std::size_t out, const char* operation) const;
