@@ -227,6 +227,14 @@ int muster_work_wait(muster_work* work) {
   return call([&] { require_not_null(work, "muster_work_wait", "work").work.wait(); });
 }
 
+int muster_work_wait_for(muster_work* work, int64_t timeout_ms, int* complete) {
+  return call([&] {
+    require_not_null(complete, "muster_work_wait_for", "place for the answer") = 0;
+    auto& its = require_not_null(work, "muster_work_wait_for", "work");
+    *complete = its.work.wait_for(std::chrono::milliseconds{timeout_ms}) ? 1 : 0;
+  });
+}
+
 int muster_work_test(muster_work* work, int* complete) {
   return call([&] {
     require_not_null(complete, "muster_work_test", "place for the answer") = 0;

@@ -148,6 +148,12 @@ module muster
       import
       type(c_ptr), value :: work
     end function
+    integer(c_int) function muster_work_wait_for(work, timeout_ms, complete) bind(c)
+      import
+      type(c_ptr), value :: work
+      integer(c_int64_t), value :: timeout_ms
+      integer(c_int), intent(out) :: complete
+    end function
     integer(c_int) function muster_work_test(work, complete) bind(c)
       import
       type(c_ptr), value :: work

@@ -30,7 +30,8 @@ class CommunicatorBackend {
   virtual const char* backend() const noexcept = 0;
   virtual observe::OperationPosition position() const noexcept { return {"world", 0}; }
 
-  /// Runs or enqueues the call, which has elements unless it is a barrier or an all_to_all_v.
+  /// Runs or enqueues the call. One without elements counts like any other, so that ranks whose lengths
+  /// differ are found.
   virtual void run(const CollectiveCall& call, Stream stream) = 0;
   /// Runs or enqueues the calls of a group together. barrier, split and synchronize cannot be grouped.
   virtual void run_group(GroupedCalls::Calls calls) = 0;
@@ -41,8 +42,8 @@ class CommunicatorBackend {
   /// other operation. @throws the error that ended them.
   void wait_for_started();
   /// True if all ranks reduce in the memory of one host: fewer bytes save less time there than it takes to
-  /// convert the elements.
-  virtual bool reduces_in_shared_memory() const noexcept { return false; }
+  /// convert the elements. Collective.
+  virtual bool reduces_in_shared_memory() { return false; }
   virtual std::shared_ptr<CommunicatorBackend> split(int color, int key) = 0;
   virtual void synchronize(Stream stream) = 0;
   /// Callable from another thread: an operation that waits on this communicator, and every later one, throws.

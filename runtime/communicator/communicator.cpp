@@ -102,9 +102,6 @@ void Communicator::run(const CollectiveCall& call, Stream stream) {
   }
   if (call.factor && call.type > DataType::float16)
     throw_usage(fmt::format("premul_sum is for floats, not for {}", name_of(call.type)));
-  // Other ranks may have elements in an all_to_all_v.
-  bool const all_empty = call.kind != OperationKind::barrier && call.kind != OperationKind::all_to_all_v;
-  if (in_bytes + out_bytes == 0 && all_empty) return;
   bool const is_recorded = collectives_->in_group();
   if (!is_recorded) collectives_->wait_for_started();
   Operation const operation(*collectives_, call.kind, in_bytes);

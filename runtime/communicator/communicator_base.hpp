@@ -33,6 +33,12 @@ class CommunicatorBase : public CommunicatorBackend {
     if (call.is_message()) return group_.begin_messages(to_string(call.kind), {&call.peer, 1});
     group_.begin_call(call, reports_counts);
   }
+  /// What a rank on host memory runs. Without elements it waits for the other ranks, so that one whose call
+  /// has some is found there.
+  const CollectiveCall& barrier_if_empty(const CollectiveCall& call) const noexcept {
+    static constexpr CollectiveCall barrier{OperationKind::barrier};
+    return call.is_empty_collective(ranks()) ? barrier : call;
+  }
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(size()); }
 
   CommunicatorGroup group_;

@@ -5,6 +5,7 @@
 
 #include "communicator/backend.hpp"
 #include "communicator/pending_work.hpp"
+#include "deadline.hpp"
 
 namespace muster {
 
@@ -40,6 +41,12 @@ void Work::wait() {
   if (!pending_) return;
   auto const pending = std::move(pending_);
   pending->wait();
+}
+
+bool Work::wait_for(std::chrono::milliseconds limit) {
+  if (pending_ && !pending_->wait_until(Deadline(limit))) return false;
+  pending_.reset();
+  return true;
 }
 
 bool Work::test() {

@@ -24,6 +24,13 @@ class WorkQueue::QueuedWork : public PendingWork {
     queue_.wait(lock, [this] { return batch_->done; });
     if (batch_->error) std::rethrow_exception(batch_->error);
   }
+  bool wait_until(const Deadline& deadline) override {
+    std::unique_lock lock(queue_.mutex_);
+    bool const done = queue_.wait(
+        lock, [this] { return batch_->done; }, &deadline);
+    if (batch_->error) std::rethrow_exception(batch_->error);
+    return done;
+  }
   void abandon() noexcept override {
     std::unique_lock lock(queue_.mutex_);
     if (batch_->done) return;
@@ -59,11 +66,18 @@ std::unique_ptr<PendingWork> WorkQueue::add(GroupedCalls::Calls calls) {
 }
 
 template <typename Done>
-void WorkQueue::wait(std::unique_lock<std::mutex>& lock, Done done) {
+bool WorkQueue::wait(std::unique_lock<std::mutex>& lock, Done done, const Deadline* deadline) {
+  if (done()) return true;
   ++waiting_;
   backend_.prefer_sleeping_waits(false);
-  changed_.wait(lock, done);
+  if (deadline == nullptr)
+    changed_.wait(lock, done);
+  else
+    changed_.wait_until(lock, deadline->when(), done);
   --waiting_;
+  if (done()) return true;
+  backend_.prefer_sleeping_waits(waiting_ == 0);
+  return false;
 }
 
 void WorkQueue::wait_for_all() {

@@ -39,9 +39,10 @@ class WorkQueue {
 
   void run();
   void run_next(std::unique_lock<std::mutex>& lock);
-  // Waits until `done`, while the communicator does not leave its core to a program that computes.
+  // Waits until `done`, while the communicator does not leave its core to a program that computes. False when
+  // the deadline passes first.
   template <typename Done>
-  void wait(std::unique_lock<std::mutex>& lock, Done done);
+  bool wait(std::unique_lock<std::mutex>& lock, Done done, const Deadline* deadline = nullptr);
 
   CommunicatorBackend& backend_;
   std::mutex mutex_;

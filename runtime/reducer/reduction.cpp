@@ -116,8 +116,10 @@ class Bfloat16Reduction : public BucketReduction {
 
 std::unique_ptr<BucketReduction> make_reduction(ReductionParts parts, const ReducerOptions& options) {
   auto const reduction = options.reduction;
+  // Sets shared memory up, in any mode: not in the thread that reduces, which an exception may interrupt.
+  bool const shares_memory = parts.comm->reduces_in_shared_memory();
   if (options.chunks > 0) return make_tree_reduction(std::move(parts), reduction, options.chunks);
-  if (!options.bfloat16 || parts.comm->reduces_in_shared_memory())
+  if (!options.bfloat16 || shares_memory)
     return std::make_unique<PlainReduction>(std::move(parts), reduction);
   return std::make_unique<Bfloat16Reduction>(std::move(parts), reduction);
 }

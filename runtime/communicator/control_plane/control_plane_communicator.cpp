@@ -51,7 +51,7 @@ void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
   auto const wait_scope = group_.wait_scope();
   if (given.is_message()) return transfer_message(given);
   call_ = describe_call(given);
-  PremulSum const scaled(given, rank(), ranks());
+  PremulSum const scaled(barrier_if_empty(given), rank(), ranks());
   const auto& call = scaled.call();
   if (auto* const here = shm(); here != nullptr && here->can_run(call)) return here->run(call);
   switch (call.kind) {
@@ -85,6 +85,12 @@ ShmCollectives* ControlPlaneCommunicator::shm() {
   if (group_.job().plane->survives_losses()) return nullptr;
   if (!shm_) shm_ = ShmCollectives::make(group_, interrupted_, prefer_sleep_);
   return shm_->get();
+}
+
+bool ControlPlaneCommunicator::reduces_in_shared_memory() {
+  group_.begin_operation("setting up");
+  auto const wait_scope = group_.wait_scope();
+  return shm() != nullptr;
 }
 
 void ControlPlaneCommunicator::prefer_sleeping_waits(bool enabled) noexcept { prefer_sleep_ = enabled; }
@@ -203,7 +209,8 @@ void ControlPlaneCommunicator::transfer_message(const CollectiveCall& call) {
   auto const to = receiver(call);
   auto const length = call.count * size_of(call.type);
   auto const elements = fmt::format("{} {}", call.count, name_of(call.type));
-  for (std::size_t at = 0; at < length; at += round_bytes) {
+  std::size_t at = 0;
+  do {  // a message of 0 elements is one piece
     auto const piece = std::min(round_bytes, length - at);
     control::Blob blob;
     if (rank() == from) {
@@ -218,8 +225,9 @@ void ControlPlaneCommunicator::transfer_message(const CollectiveCall& call) {
       group_.fail(ErrorCode::usage,
                   fmt::format("a recv of {} met a send of {} on {}", elements, sent, describe_rank(from)));
     if (rank() == to)
-      std::memcpy(static_cast<std::byte*>(call.out) + at, blob.data() + elements.size() + 1, piece);
-  }
+      std::copy_n(blob.data() + elements.size() + 1, piece, static_cast<std::uint8_t*>(call.out) + at);
+    at += piece;
+  } while (at < length);
 }
 
 void ControlPlaneCommunicator::broadcast_bytes(std::byte* bytes, std::size_t length, int root) {

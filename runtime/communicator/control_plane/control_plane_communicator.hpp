@@ -26,6 +26,7 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   const char* backend() const noexcept override { return "control-plane"; }
   void run(const CollectiveCall& given, Stream stream) override;
   std::shared_ptr<CommunicatorBackend> split(int color, int key) override;
+  bool reduces_in_shared_memory() override;
   void synchronize(Stream) override {}
   void interrupt() noexcept override;
   void run_group(GroupedCalls::Calls calls) override;
@@ -35,7 +36,7 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   void require_open() const override;
 
  private:
-  // The first collective finds out; null where the ranks do not share memory.
+  // The first call, collective, finds out; null where the ranks do not share memory.
   ShmCollectives* shm();
   void broadcast(const CollectiveCall& call);
   void all_gather(const CollectiveCall& call);

@@ -91,7 +91,7 @@ void MpiCommunicator::run(const CollectiveCall& call, Stream) {
 }
 
 void MpiCommunicator::collective(const CollectiveCall& given) {
-  PremulSum const scaled(given, rank(), ranks());
+  PremulSum const scaled(barrier_if_empty(given), rank(), ranks());
   const auto& call = scaled.call();
   if (size() == 1) {  // the result is this rank's data
     auto const bytes = call.in_count(1) * size_of(call.type);

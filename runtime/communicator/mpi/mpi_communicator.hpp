@@ -29,9 +29,7 @@ class MpiCommunicator : public CommunicatorBase {
   const char* backend() const noexcept override { return "open-mpi"; }
   void run(const CollectiveCall& call, Stream stream) override;
   std::shared_ptr<CommunicatorBackend> split(int color, int key) override;
-  bool reduces_in_shared_memory() const noexcept override {
-    return all_reduce_ && all_reduce_->reduces_in_shared_memory();
-  }
+  bool reduces_in_shared_memory() override { return all_reduce_ && all_reduce_->reduces_in_shared_memory(); }
   void synchronize(Stream) override {}
   void interrupt() noexcept override { requests_.interrupt(); }
   void prefer_sleeping_waits(bool enabled) noexcept override { requests_.prefer_sleep(enabled); }

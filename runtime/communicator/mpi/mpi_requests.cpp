@@ -53,8 +53,10 @@ void MpiRequests::begin_message(const CollectiveCall& call) {
   if (call.kind == OperationKind::send)
     return send(call.in, bytes, call.peer, tags_.next_send(call), messages_);
   auto const tag = tags_.next_recv(call);
+  auto const first = messages_.size();
   recv(call.out, bytes, call.peer, tag, messages_);
-  posted_.push_back({call, tag});
+  for (std::size_t i = first, at = 0; i < messages_.size(); ++i, at += message_bytes)
+    posted_.push_back({call, tag, i, at, std::min(message_bytes, bytes - at)});
 }
 
 void MpiRequests::wait_messages() {
@@ -64,58 +66,89 @@ void MpiRequests::wait_messages() {
 
 void MpiRequests::check_posted() {
   for (const auto& message : posted_) {
-    const auto& recv = message.recv;
     int found = 0;
     MPI_Status status;
-    call([&] { return mpi_.iprobe(recv.peer, MPI_ANY_TAG, comm_, &found, &status); });
+    call([&] { return mpi_.iprobe(message.recv.peer, MPI_ANY_TAG, comm_, &found, &status); });
     if (found == 0) continue;
-    MPI_Count bytes = 0;
-    mpi_.get_elements_x(&status, mpi_.byte, &bytes);
-    auto const sent = tags_.describe_mismatch(status.MPI_TAG, message.tag, static_cast<std::size_t>(bytes));
-    if (sent.empty()) continue;
-    broken_ = true;
-    auto const peer = group_.members()[static_cast<std::size_t>(recv.peer)];
-    group_.fail(ErrorCode::usage,
-                fmt::format("a recv of {} {} met {} on {}", recv.count, name_of(recv.type), sent,
-                            bootstrap::describe_rank(group_.job().roster[static_cast<std::size_t>(peer)])));
+    auto const sent = tags_.describe_mismatch(status.MPI_TAG, message.tag, bytes_of(status));
+    if (!sent.empty()) fail_message(message.recv, sent);
   }
 }
 
+const MpiRequests::PostedMessage* MpiRequests::find_posted(const Batch& batch, std::size_t request) const {
+  if (&batch != &messages_) return nullptr;
+  auto const found = std::ranges::lower_bound(posted_, request, {}, &PostedMessage::request);
+  return found == posted_.end() || found->request != request ? nullptr : &*found;
+}
+
+bool MpiRequests::is_whole(const Batch& batch, std::size_t request, const MPI_Status& status) const {
+  auto const* const message = find_posted(batch, request);
+  return message == nullptr || bytes_of(status) == message->bytes;
+}
+
+void MpiRequests::fail_request(const Batch& batch, std::size_t request, int code, const MPI_Status& status) {
+  auto const* const message = find_posted(batch, request);
+  if (message == nullptr || (code != MPI_SUCCESS && code != MPI_ERR_TRUNCATE)) fail(code);
+  if (code == MPI_ERR_TRUNCATE) fail_message(message->recv, "a longer send");
+  auto const type = message->recv.type;
+  fail_message(message->recv, fmt::format("a send of {} {}", (message->at + bytes_of(status)) / size_of(type),
+                                          name_of(type)));
+}
+
+std::size_t MpiRequests::bytes_of(const MPI_Status& status) const {
+  MPI_Count bytes = 0;
+  mpi_.get_elements_x(&status, mpi_.byte, &bytes);
+  return static_cast<std::size_t>(bytes);
+}
+
+void MpiRequests::fail_message(const CollectiveCall& recv, const std::string& sent) {
+  broken_ = true;
+  auto const peer = group_.members()[static_cast<std::size_t>(recv.peer)];
+  group_.fail(ErrorCode::usage,
+              fmt::format("a recv of {} {} met {} on {}", recv.count, name_of(recv.type), sent,
+                          bootstrap::describe_rank(group_.job().roster[static_cast<std::size_t>(peer)])));
+}
+
 void MpiRequests::send(const void* from, std::size_t bytes, int peer, int tag, Batch& batch) {
-  for (std::size_t at = 0; at < bytes; at += message_bytes) {
+  std::size_t at = 0;
+  do {
     auto const length = static_cast<int>(std::min(message_bytes, bytes - at));
     const void* const part = static_cast<const std::byte*>(from) + at;
     start(batch, [&](MPI_Request* request) {
       return mpi_.isend(part, length, mpi_.byte, peer, tag, comm_, request);
     });
-  }
+    at += message_bytes;
+  } while (at < bytes);
 }
 
 void MpiRequests::recv(void* to, std::size_t bytes, int peer, int tag, Batch& batch) {
-  for (std::size_t at = 0; at < bytes; at += message_bytes) {
+  std::size_t at = 0;
+  do {
     auto const length = static_cast<int>(std::min(message_bytes, bytes - at));
     void* const part = static_cast<std::byte*>(to) + at;
     start(batch, [&](MPI_Request* request) {
       return mpi_.irecv(part, length, mpi_.byte, peer, tag, comm_, request);
     });
-  }
+    at += message_bytes;
+  } while (at < bytes);
 }
 
 void MpiRequests::wait(Batch& batch) {
-  auto next = batch.begin();
+  std::size_t next = 0;
   for (unsigned polls = 0;; ++polls) {
     // One by one: MPI_Test tests again after it made progress, MPI_Testall does not.
     int done = 1;
+    MPI_Status status;
     int const code = call([&] {
       int tested = MPI_SUCCESS;
-      for (; next != batch.end() && tested == MPI_SUCCESS; ++next) {
-        tested = mpi_.test(&*next, &done, MPI_STATUS_IGNORE);
-        if (done == 0) break;
+      for (; next < batch.size(); ++next) {
+        tested = mpi_.test(&batch[next], &done, &status);
+        if (done == 0 || tested != MPI_SUCCESS || !is_whole(batch, next, status)) break;
       }
       return tested;
     });
-    if (code != MPI_SUCCESS) fail(code);
-    if (done != 0) break;
+    if (next == batch.size()) break;
+    if (done != 0 || code != MPI_SUCCESS) fail_request(batch, next, code, status);
     check_wait(polls);
     if (polls % polls_between_checks == polls_between_checks - 1 && &batch == &messages_) check_posted();
     if (state_->yield || polls >= spins || state_->mpi_mutex_waiters > 0) yield_core(polls);

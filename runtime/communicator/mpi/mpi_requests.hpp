@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "communicator/communicator_group.hpp"
@@ -49,10 +50,10 @@ class MpiRequests final : public PointToPoint {
   void begin_collective(std::uint64_t digest) { collective_tag_ = tags_.collective(digest); }
   /// Starts messages inside the collective.
   void begin_send(const void* from, std::size_t bytes, int peer, Batch& batch) override {
-    send(from, bytes, peer, collective_tag_, batch);
+    if (bytes > 0) send(from, bytes, peer, collective_tag_, batch);
   }
   void begin_recv(void* to, std::size_t bytes, int peer, Batch& batch) override {
-    recv(to, bytes, peer, collective_tag_, batch);
+    if (bytes > 0) recv(to, bytes, peer, collective_tag_, batch);
   }
   /// Starts a send or recv of the program. wait_messages() completes all of them.
   void begin_message(const CollectiveCall& call);
@@ -70,15 +71,29 @@ class MpiRequests final : public PointToPoint {
   [[noreturn]] void fail_wait();
 
  private:
+  // One request of a recv of the program.
   struct PostedMessage {
     CollectiveCall recv;
     int tag;
+    std::size_t request;  // its place in messages_
+    std::size_t at;       // its first byte in the buffer
+    std::size_t bytes;
   };
 
+  // A message of 0 bytes, too, is one message.
   void send(const void* from, std::size_t bytes, int peer, int tag, Batch& batch);
   void recv(void* to, std::size_t bytes, int peer, int tag, Batch& batch);
   // Fails the job when the counterpart of an awaited message has another type or count.
   void check_posted();
+  // Null for any other request of `batch`.
+  const PostedMessage* find_posted(const Batch& batch, std::size_t request) const;
+  // False if a recv of the program got fewer bytes than it is for: two counts can have the same tag.
+  bool is_whole(const Batch& batch, std::size_t request, const MPI_Status& status) const;
+  std::size_t bytes_of(const MPI_Status& status) const;
+  // Throws the job's failure: this request ended with `code`, or is not whole.
+  [[noreturn]] void fail_request(const Batch& batch, std::size_t request, int code, const MPI_Status& status);
+  // The same when a recv met a message of another type or count: `sent`.
+  [[noreturn]] void fail_message(const CollectiveCall& recv, const std::string& sent);
 
   template <typename Begin>
   void start(Batch& batch, Begin begin) {
@@ -109,7 +124,7 @@ class MpiRequests final : public PointToPoint {
   int collective_tag_ = 0;
   Batch operation_;
   Batch messages_;                     // of the program
-  std::vector<PostedMessage> posted_;  // among them
+  std::vector<PostedMessage> posted_;  // among them, in their order
   std::size_t in_flight_ = 0;          // number of requests
   bool broken_ = false;
   std::atomic<bool> interrupted_{false};

@@ -212,20 +212,24 @@ bool NcclComm::is_complete(CUresult state, const Deadline& deadline, std::string
 }
 
 template <typename Query>
-void NcclComm::wait_for(Query query, const Deadline& deadline, std::string_view what) {
+bool NcclComm::wait_for(Query query, const Deadline& deadline, std::string_view what, const Deadline* limit) {
   std::lock_guard const lock(mutex_);
   make_context_current();
   auto const wait_scope = group_.wait_scope();
   auto const since = Deadline::Clock::now();
-  while (!is_complete(query(), deadline, what)) back_off(since);
+  while (!is_complete(query(), deadline, what)) {
+    if (limit != nullptr && limit->passed()) return false;
+    back_off(since);
+  }
+  return true;
 }
 
 void NcclComm::synchronize(Stream stream, const Deadline& deadline, std::string_view what) {
   wait_for([&] { return state_->cuda.stream_query(stream); }, deadline, what);
 }
 
-void NcclComm::wait(CUevent event, const Deadline& deadline) {
-  wait_for([&] { return state_->cuda.event_query(event); }, deadline);
+bool NcclComm::wait(CUevent event, const Deadline& deadline, const Deadline* limit) {
+  return wait_for([&] { return state_->cuda.event_query(event); }, deadline, "", limit);
 }
 
 bool NcclComm::test(CUevent event, const Deadline& deadline) {

@@ -69,8 +69,8 @@ class NcclComm {
   void synchronize(Stream stream);
   /// True when the event was reached. Checks for errors and the deadline.
   bool test(CUevent event, const Deadline& deadline);
-  /// Waits until the event was reached.
-  void wait(CUevent event, const Deadline& deadline);
+  /// Waits until the event was reached. False when `limit`, which is no failure, passes first.
+  bool wait(CUevent event, const Deadline& deadline, const Deadline* limit = nullptr);
   Deadline operation_deadline() const { return Deadline(group_.timeout()); }
   bool is_captured(Stream stream) const;
   /// Waits until all ranks have entered it.
@@ -106,9 +106,10 @@ class NcclComm {
   void check_pending();
   // True when work is complete, of which CUDA reports `state`. Throws the error that ended it.
   bool is_complete(CUresult state, const Deadline& deadline, std::string_view what = "");
-  // Waits for work of which `query` returns CUDA's state.
+  // Waits for work of which `query` returns CUDA's state. False when `limit` passes first.
   template <typename Query>
-  void wait_for(Query query, const Deadline& deadline, std::string_view what = "");
+  bool wait_for(Query query, const Deadline& deadline, std::string_view what = "",
+                const Deadline* limit = nullptr);
   std::string reason(ncclResult_t result) const;
   // How long to wait for the control plane to name the lost rank after this error of NCCL.
   static std::chrono::milliseconds failure_name_grace(ncclResult_t result);

@@ -124,6 +124,7 @@ ncclResult_t NcclCommunicator::in_nccl_group(Calls calls) {
 }
 
 ncclResult_t NcclCommunicator::enqueue(const CollectiveCall& call, Stream stream) {
+  if (call.is_empty_collective(ranks())) return ncclSuccess;
   if (!call.factor) return enqueue(call, nccl_op(call.reduction), stream);
   const auto& nccl = state_->nccl;
   auto factor = premul_scalar(*call.factor, call.type);

@@ -22,4 +22,6 @@ void NcclWork::wait() {
   if (!abandoned_) comm_->wait(end_, deadline_);
 }
 
+bool NcclWork::wait_until(const Deadline& deadline) { return comm_->wait(end_, deadline_, &deadline); }
+
 }  // namespace muster::detail

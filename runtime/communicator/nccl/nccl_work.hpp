@@ -18,6 +18,7 @@ class NcclWork : public PendingWork {
 
   bool test() override;
   void wait() override;
+  bool wait_until(const Deadline& deadline) override;
   /// The GPU's work goes on.
   void abandon() noexcept override { abandoned_ = true; }
 

@@ -80,6 +80,13 @@ struct CollectiveCall {
     if (kind == OperationKind::send) return 0;
     return kind == OperationKind::all_gather || kind == OperationKind::all_to_all ? count * ranks : count;
   }
+  /// A collective without elements, on every rank that makes the same call.
+  bool is_empty_collective(std::size_t ranks) const noexcept {
+    if (count > 0 || is_message()) return false;
+    return kind != OperationKind::barrier && kind != OperationKind::all_to_all_v &&
+           in_count(ranks) + out_count(ranks) == 0;
+  }
+
   /// The arguments but counts and the factor's value that must be equal on all ranks, as one number.
   std::uint64_t packed_arguments() const noexcept {
     return static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(type) << 8 |

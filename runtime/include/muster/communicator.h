@@ -107,6 +107,8 @@ MUSTER_API int muster_all_reduce_async(muster_communicator* communicator, const 
                                        muster_work** work);
 /* Returns when the operations have completed, with the status of the one that failed. */
 MUSTER_API int muster_work_wait(muster_work* work);
+/* *complete is 1 when they have completed within timeout_ms milliseconds, else 0: they go on. */
+MUSTER_API int muster_work_wait_for(muster_work* work, int64_t timeout_ms, int* complete);
 /* *complete is 1 when they have completed, else 0. Does not wait. */
 MUSTER_API int muster_work_test(muster_work* work, int* complete);
 /* Waits first. */

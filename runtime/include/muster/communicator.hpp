@@ -34,7 +34,8 @@ class CommunicatorBackend;  // implemented by NCCL, Open MPI, the control plane 
 /// synchronize(stream) waits for them. CUDA's own functions can wait for them too: a thread of Muster then
 /// monitors the operations (docs/failures.md). On "open-mpi", "control-plane" and "alone" buffers are host
 /// memory, `stream` is ignored, and a call returns when the result is there. Lengths are those of the
-/// buffers, in elements. An operation on 0 elements does nothing.
+/// buffers, in elements. An operation on 0 elements moves nothing, but every rank must call it like any
+/// other.
 ///
 /// @throws Error, from each operation. usage: invalid arguments (a rank outside the group, lengths that do
 /// not match, buffers that overlap), found before anything is sent, so that the communicator stays usable.
@@ -133,8 +134,8 @@ class MUSTER_EXPORT Communicator {
   }
   /// The same with slices of different lengths, one after the other in the order of ranks: send_counts[r]
   /// elements of `in` go to rank r, and recv_counts[r] elements come from it, which must be rank r's
-  /// send_counts[rank()]. On host memory ranks exchange their counts first, and an Error names two that
-  /// differ; on "nccl" they are not compared.
+  /// send_counts[rank()]. An Error names two that differ: on host memory ranks exchange their counts first;
+  /// on "nccl" rank 0 compares those of the calls that it compares at all (docs/failures.md).
   template <typename In, typename Out>
   void all_to_all_v(In&& in, Out&& out, std::span<const std::size_t> send_counts,
                     std::span<const std::size_t> recv_counts, Stream stream = nullptr) {
@@ -197,7 +198,7 @@ class MUSTER_EXPORT Communicator {
     call.factor = op.factor;
     return call;
   }
-  // Checks ranks and buffers, and runs the call unless it has no elements.
+  // Checks ranks and buffers, and runs the call.
   void run(const detail::CollectiveCall& call, Stream stream);
   void require_factor(std::size_t mine, std::size_t all, const char* operation) const;
   void require_equal(std::size_t in, std::size_t out, const char* operation) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <memory>
 
@@ -18,8 +19,9 @@ class PendingWork;  // runtime/communicator/pending_work.hpp
 ///
 /// On host memory a thread of the communicator runs them, in the order of the calls; a later call that is not
 /// asynchronous runs after them. On "nccl" they are enqueued as without async(), and the Work is an event on
-/// their stream. Each operation is limited by JoinOptions::operation_timeout, and so are wait() and the
-/// destructor. A lost rank's on_rank_lost() function may run on the communicator's thread.
+/// their stream. Each operation is limited by JoinOptions::operation_timeout, on host memory from when the
+/// thread reaches it: wait() and the destructor also wait for all earlier operations. A lost rank's
+/// on_rank_lost() function may run on the communicator's thread.
 ///
 /// Wait for all Works before Job::leave(). Not thread-safe.
 class MUSTER_EXPORT Work {
@@ -40,6 +42,8 @@ class MUSTER_EXPORT Work {
   /// Returns when the operations have completed on this rank.
   /// @throws Error, that of the operation which failed, or of an earlier one on the same communicator.
   void wait();
+  /// The same, at most for `limit`. False when they have not completed by then; they go on.
+  bool wait_for(std::chrono::milliseconds limit);
   /// True when they have completed. Does not wait.
   /// @throws Error as wait().
   bool test();

@@ -62,6 +62,12 @@ class Work:
         """Returns when it is complete. Raises the error with which it failed."""
         check(library.muster_work_wait(open_handle(self)))
 
+    def wait_for(self, timeout: float) -> bool:
+        """The same, at most for `timeout` seconds. Whether it is complete then; it goes on otherwise."""
+        complete = ctypes.c_int()
+        check(library.muster_work_wait_for(open_handle(self), round(1000 * timeout), ctypes.byref(complete)))
+        return complete.value != 0
+
     def test(self) -> bool:
         """Whether it is complete; does not wait."""
         complete = ctypes.c_int()

@@ -81,6 +81,7 @@ FUNCTIONS = {  # functions that return a status
     "communicator_barrier": (handle, c_void_p),
     "synchronize": (handle, c_void_p),
     "work_wait": (handle,),
+    "work_wait_for": (handle, c_int64, POINTER(c_int)),
     "work_test": (handle, POINTER(c_int)),
     "on_rank_0": (handle, c_char_p, Section, c_void_p, c_int64),
     "on_rank_lost": (handle, Save, c_void_p, c_int64),

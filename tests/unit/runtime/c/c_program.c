@@ -260,6 +260,8 @@ static void check_async(muster_communicator* world) {
   OK(muster_all_reduce(world, &largest, &largest, 1, MUSTER_INT64, MUSTER_MAX, NULL));
   OK(muster_broadcast(world, &largest, 1, MUSTER_INT64, 0, NULL));
   OK(muster_group_issue_async(group, &second));
+  OK(muster_work_wait_for(second, 60000, &complete));
+  CHECK(complete == 1);
   OK(muster_work_wait(second));
   CHECK(sum == ranks && largest == ranks - 1);
   OK(muster_work_test(first, &complete));
@@ -273,6 +275,7 @@ static void check_async(muster_communicator* world) {
         MUSTER_ERROR_USAGE, "not an element type");
   CHECK(first == NULL);
   FAILS(muster_work_wait(NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the work is null");
+  FAILS(muster_work_wait_for(NULL, 0, &complete), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the work is null");
   OK(muster_communicator_barrier(world, NULL));
 }
 

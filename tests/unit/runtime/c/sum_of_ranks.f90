@@ -65,6 +65,8 @@ contains
     call check(muster_premul_factor(world, real(muster_rank(job) + 1, c_double)))
     call check(muster_all_reduce_async(world, c_loc(value), c_loc(value), 1_c_size_t, MUSTER_FLOAT64, &
                                        MUSTER_PREMUL_SUM, c_null_ptr, work))
+    call check(muster_work_wait_for(work, 60000_c_int64_t, complete))
+    if (complete /= 1) stop 13
     call check(muster_work_wait(work))
     call check(muster_work_test(work, complete))
     call muster_work_free(work)

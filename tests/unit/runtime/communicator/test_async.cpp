@@ -83,14 +83,21 @@ TEST_CASE("a Work that nobody waits for waits at its end, and before another tak
   CHECK(others.back() == static_cast<float>(world.size()));
 }
 
-TEST_CASE("the call returns before the other ranks make it, and test() does not wait for them") {
+TEST_CASE(
+    "the call returns before the other ranks make it; test() does not wait for them, and wait_for() not for "
+    "long") {
   auto world = tested_world();
   std::int32_t value = 1;
   if (world.rank() == 0) {
     auto work = world.all_reduce_async(value);
-    if (world.size() > 1) CHECK_FALSE(work.test());
+    if (world.size() > 1) {
+      CHECK_FALSE(work.test());
+      CHECK_FALSE(work.wait_for(std::chrono::milliseconds{20}));
+    }
     job().barrier("rank 0 has started");
-    while (!work.test()) std::this_thread::yield();
+    CHECK(work.wait_for(std::chrono::minutes{1}));
+    CHECK(work.wait_for(std::chrono::milliseconds{0}));
+    CHECK(work.test());
   } else {
     job().barrier("rank 0 has started");
     world.all_reduce(value);

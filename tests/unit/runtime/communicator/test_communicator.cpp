@@ -62,8 +62,20 @@ TEST_CASE("two threads work at the same time, each on a communicator of its own"
 
 TEST_CASE("empty buffers are accepted, and bad arguments are rejected before anything is sent") {
   auto world = tested_world();
-  std::vector<float> nothing;
-  world.all_reduce(std::span<float>(nothing));
+  std::vector<float> nothing, nowhere;
+  std::vector<std::size_t> const zeros(static_cast<std::size_t>(world.size()));
+  world.all_reduce(nothing);
+  world.all_reduce(nothing, premul_sum(2));
+  world.reduce(nothing, 0);
+  world.broadcast(nothing, 0);
+  world.all_gather(nothing, nowhere);
+  world.all_gather_v(nothing, nowhere, zeros);
+  world.reduce_scatter(nothing, nowhere);
+  world.reduce_scatter_v(nothing, nowhere, zeros);
+  world.all_to_all(nothing, nowhere);
+  world.all_to_all_v(nothing, nowhere, zeros, zeros);
+  world.grouped([&] { world.all_reduce(nothing); });
+  world.all_reduce_async(nothing).wait();
   std::vector<float> three(3);
   std::vector<float> wrong(static_cast<std::size_t>(world.size()) * 3 + 1);
   REQUIRE(catch_error_code([&] { world.broadcast(std::span<float>(three), world.size()); }) ==

@@ -28,6 +28,33 @@ TEST_CASE("messages pass around the ring") {
   world.barrier();
 }
 
+TEST_CASE("messages without elements take their place among the others") {
+  auto world = tested_world();
+  if (world.size() == 1) return;
+  int const next = (world.rank() + 1) % world.size();
+  int const previous = (world.rank() + world.size() - 1) % world.size();
+  std::vector<std::int32_t> const nothing;
+  std::vector<std::int32_t> nowhere;
+  std::int32_t const mine = world.rank();
+  std::int32_t single = -1, grouped = -1;
+  if (world.rank() == 0) {
+    world.send(nothing, next);
+    world.send(mine, next);
+  } else if (world.rank() == 1) {
+    world.recv(nowhere, previous);
+    world.recv(single, previous);
+    CHECK(single == previous);
+  }
+  world.grouped([&] {
+    world.send(nothing, next);
+    world.send(mine, next);
+    world.recv(nowhere, previous);
+    world.recv(grouped, previous);
+  });
+  CHECK(grouped == previous);
+  world.barrier();
+}
+
 TEST_CASE("grouped messages cannot deadlock, and collectives may be anywhere among them") {
   auto world = tested_world();
   if (world.size() == 1) return;

@@ -22,6 +22,7 @@ with muster.join(device="cpu") as job:
     world.all_reduce(mean, "average", out=copy)
     assert list(copy) == [total / size] and list(mean) == [rank + 1]
     work = world.all_reduce_async(values, "max")
+    assert work.wait_for(60)
     work.wait()
     assert work.test() and list(values) == [total] * 1000
 

@@ -144,7 +144,7 @@ class Alone(unittest.TestCase):
         work.wait()
         work.close()
         reducer.close()
-        calls = [(work, "wait"), (work, "test"), (reducer, "ready", 0), (reducer, "finish"), (reducer, "buckets"), (reducer, "own_chunks")]
+        calls = [(work, "wait"), (work, "wait_for", 0), (work, "test"), (reducer, "ready", 0), (reducer, "finish"), (reducer, "buckets"), (reducer, "own_chunks")]
         self.refuse_calls(calls)
         return calls
 

@@ -22,10 +22,11 @@
 //                MPI_Comm_split; finalize_hangs: inside MPI_Finalize
 //   reducing     is killed while gradients are reduced in the background; unready: stops calling ready();
 //                abandons: aborts the job there
-//   other_count, other_type, other_reduction, other_root, other_operation, other_slices
+//   other_count, other_empty, other_type, other_reduction, other_root, other_operation, other_slices
 //                makes another call than the other ranks
 //   own_root     takes itself for the root of a broadcast, which all ranks then complete
-//   other_message  receives more than rank 0 sends
+//   other_message  receives more than rank 0 sends; empty_message: which sends nothing; shorter_message and
+//                longer_message: receives more and less than it sends, and the two counts have the same tag
 //   threads_missing  its MPI does not have the required thread support
 #include <dlfcn.h>
 #include <sys/types.h>
@@ -78,9 +79,11 @@ void expect_longer_slice(muster::Communicator& world, bool last) {
 // The third call of every rank. The last rank makes another one, `what`.
 void call_differently(muster::Communicator& world, const std::string& what) {
   bool const last = world.rank() == world.size() - 1;
-  std::vector<float> values(last && what == "other_count" ? 777 : 1000, 1.0f);
+  std::size_t const count = what == "other_count" ? 777 : what == "other_empty" ? 0 : 1000;
+  std::vector<float> values(last ? count : 1000, 1.0f);
   std::vector<std::int32_t> integers(1000, 1);
-  world.broadcast(std::span<float>(values).first(1), 0);
+  float first = 1;
+  world.broadcast(first, 0);
   if (what == "other_root")
     world.reduce(std::span<float>(values), last ? 1 : 0);
   else if (what == "other_operation" && last)
@@ -104,10 +107,16 @@ void broadcast_from_other_roots(muster::Communicator& world) {
   world.all_reduce(std::span<float>(values));
 }
 
-void receive_other_message(muster::Communicator& world) {
-  std::vector<float> values(7);
-  if (world.rank() == 0) world.send(std::span<const float>(values).first(5), world.size() - 1);
-  if (world.rank() == world.size() - 1) world.recv(std::span<float>(values), 0);
+// The last rank's message has another count than rank 0's.
+void receive_other_message(muster::Communicator& world, const std::string& what) {
+  constexpr std::size_t few = 7, many = 56303;  // have the same tag, whatever MPI's limit
+  std::vector<float> const sent(what == "empty_message"    ? 0
+                                : what == "other_message"  ? 5
+                                : what == "longer_message" ? many
+                                                           : few);
+  std::vector<float> values(what == "shorter_message" ? many : few);
+  if (world.rank() == 0) world.send(sent, world.size() - 1);
+  if (world.rank() == world.size() - 1) world.recv(values, 0);
 }
 
 // The last rank starts an all-reduce that no other rank enters, and throws.
@@ -205,9 +214,9 @@ int run(const std::string& what, bool on_fakes) {
   bool const last = job.rank() == job.size() - 1;
   if (what == "late_message") pass_late_message(world);
   if (what == "reducing" || what == "unready" || what == "abandons") reduce_gradients(job, world, what);
-  if (what.starts_with("other_")) call_differently(world, what);
+  if (what.starts_with("other_") && what != "other_message") call_differently(world, what);
   if (what == "own_root") broadcast_from_other_roots(world);
-  if (what == "other_message") receive_other_message(world);
+  if (what.ends_with("_message") && what != "late_message") receive_other_message(world, what);
   if ((what == "killed" || what == "dawdles") && last) kill(getpid(), SIGKILL);
   if (what == "leaves" && last) _exit(0);
   if (what == "returns" && last) return 0;

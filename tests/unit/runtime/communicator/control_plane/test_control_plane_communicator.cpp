@@ -234,6 +234,27 @@ TEST_CASE("when ranks call different collectives without MPI, the error names th
   CHECK(thrown[0]->reported_elsewhere() != thrown[1]->reported_elsewhere());
 }
 
+// Each passes a moved-from buffer once. None adds another step's numbers to its own.
+TEST_CASE("without MPI, ranks whose calls have no elements are found at once") {
+  auto const hosts = GENERATE(Hosts::several, Hosts::one);
+  ControlPlaneFixture fixture(2);
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane&) {
+    auto world = make_communicator(fixture, rank, hosts);
+    for (int step = 0; step < 20; ++step) {  // rank 0 compares the first four itself
+      std::vector<float> values(step == 10 + rank ? 0 : 10, 1.0f * static_cast<float>(step));
+      world.all_reduce(values);
+      for (float const value : values) require(value == 2.0f * static_cast<float>(step), "step");
+    }
+  });
+  REQUIRE((thrown[0] && thrown[1]));
+  for (const auto& error : thrown) {
+    INFO(error->what());
+    CHECK(error->code() == ErrorCode::usage);
+    CHECK(has(error->what(), "called all_reduce of 0 float32, sum"));
+    CHECK(has(error->what(), "called all_reduce of 10 float32, sum"));
+  }
+}
+
 TEST_CASE("a recv without MPI takes only a send of its own type and length") {
   struct Message {
     DataType type;
@@ -244,6 +265,10 @@ TEST_CASE("a recv without MPI takes only a send of its own type and length") {
   auto const [sent, received, difference] =
       GENERATE(std::tuple(Message{DataType::float32, 400}, Message{DataType::int32, 400},
                           "a recv of 100 int32 met a send of 100 float32 on rank 0 "),
+               std::tuple(Message{DataType::float32, 0}, Message{DataType::float32, 400},
+                          "a recv of 100 float32 met a send of 0 float32 on rank 0 "),
+               std::tuple(Message{DataType::float32, 400}, Message{DataType::float32, 0},
+                          "a recv of 0 float32 met a send of 100 float32 on rank 0 "),
                std::tuple(Message{DataType::int8, 6 * mebibyte}, Message{DataType::int8, 2 * mebibyte},
                           "a recv of 2097152 int8 met a send of 6291456 int8 on rank 0 "),
                std::tuple(Message{DataType::int8, 2 * mebibyte}, Message{DataType::int8, 6 * mebibyte},

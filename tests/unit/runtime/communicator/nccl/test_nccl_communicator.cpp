@@ -158,7 +158,9 @@ TEST_CASE("a Work on a GPU is complete when its stream has reached the end of it
   auto work = world.all_reduce_async(values);
   CHECK(journal() == "( all_reduce )");  // enqueued
   CHECK_FALSE(work.test());
+  CHECK_FALSE(work.wait_for(5ms));
   setenv("FAKE_CUDA", "", 1);
+  CHECK(work.wait_for(60s));
   CHECK(work.test());
   work = world.async([&] { world.broadcast(values, 0); });
   work.wait();
@@ -170,7 +172,7 @@ TEST_CASE("a Work on a GPU is complete when its stream has reached the end of it
   CHECK(call_fake<int>(FAKE_CUDA_FILE, "fake_cuda_asked_in_capture") == 0);
   setenv("FAKE_CUDA", "stream_busy", 1);
   auto late = world.all_reduce_async(values);
-  auto const error = catch_error([&] { late.wait(); });
+  auto const error = catch_error([&] { late.wait_for(60s); });
   CHECK(error.code() == ErrorCode::deadline);
   CHECK(has(error.what(), "all_reduce on communicator 'world'"));
   CHECK(nccl_count("fake_nccl_live") == 0);
