@@ -382,7 +382,7 @@ heard_on_n1() {
   run lab exec srun -N2 -n2 --mpi=none --kill-on-bad-exit=0 env TORCHELASTIC_RUN_ID=7 MASTER_ADDR=n0 MASTER_PORT=23458 WORLD_SIZE=2 bash -c \
     'export RANK=$SLURM_PROCID MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63; [ $RANK = 0 ] || export MUSTER_KEY=3e7a90c1d5462bf88f61b02d9ce4a573; exec '"$(program) briefly"
   [ "$status" != 0 ]
-  [[ "$(job_lines)" == *"1 of 2 ranks missing after 2 s: rank 1 "*"a process that claimed to be it was refused because it lacks this job's key: is MUSTER_KEY the same on every rank?"* ]]
+  [[ "$(job_lines)" == *"1 of 2 ranks missing after 2 s: rank 1 "*"a connection that claimed to be it was refused because it did not prove that it has this job's key: if it was that rank's, give every rank the same MUSTER_KEY"* ]]
   # Across hosts a key is always required.
   run lab exec srun -N2 --ntasks-per-node=1 --mpi=none env TORCHELASTIC_RUN_ID=7 bash -c "$script"
   [ "$status" != 0 ]
