@@ -224,6 +224,31 @@ TEST_CASE("strangers who accept connections and never answer do not delay a requ
   server.join();
 }
 
+TEST_CASE("when no endpoint gives the key, the error is that of the one where the request came furthest") {
+  asio::io_context io;
+  auto const job = new_job();
+  auto const codec = make_peercred_codec();
+  auto acceptor = std::make_unique<control::Acceptor>(io, std::vector<std::uint16_t>{0});
+  auto const rank_0 = control::tcp_endpoint(asio::ip::address_v4::loopback(), acceptor->port());
+  auto const nobody = control::tcp_endpoint(asio::ip::address_v4::loopback(), free_port());
+  KeyServer key_server(std::move(acceptor), *codec, job, 2, JobCredentials{control::random_key(), 1},
+                       nullptr);
+  std::thread server([&] { io.run_for(20s); });
+  asio::io_context mine;
+  std::string reason;
+  try {
+    request_job_key(mine, {nobody, rank_0, nobody}, *codec, "another", 1, Deadline(10s));
+  } catch (const Error& error) {
+    reason = error.what();
+  }
+  CHECK(reason == control::to_string(rank_0) + ": it closed the connection");
+  asio::post(io, [&] {
+    key_server.close();
+    io.stop();
+  });
+  server.join();
+}
+
 TEST_CASE("when a key server accepts but never answers, the request ends at its deadline") {
   auto const codec = make_peercred_codec();
   asio::io_context mine;
