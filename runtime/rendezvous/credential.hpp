@@ -28,8 +28,8 @@ class CredentialCodec {
 /// gives up on a munged that does not answer well before the join's deadline.
 /// `several_readers`: all processes of this user may decode a credential, several on a host and at any time.
 /// It then hides its content, and does not show that it is new.
-/// @throws Error when there is no libmunge, or when no munged answers; with `several_readers` perhaps only
-/// encode() and decode() do the latter.
+/// @throws Error: device when there is no libmunge; system when no munged answers, which with
+/// `several_readers` perhaps only encode() and decode() do.
 std::unique_ptr<CredentialCodec> make_munge_codec(const Deadline& deadline, bool several_readers = false);
 
 /// Copies the bytes unchanged: for UNIX sockets, where the kernel reports the peer's user (SO_PEERCRED).

@@ -32,7 +32,7 @@ void read_frame(control::Socket& socket, const std::shared_ptr<CredentialFrame>&
   asio::async_read(
       socket, asio::buffer(frame->header),
       [&socket, frame, max_bytes, done = std::move(done)](const asio::error_code& error, std::size_t) {
-        if (error) return done(error.message());
+        if (error) return done(error == asio::error::eof ? "it closed the connection" : error.message());
         auto const length = credential_length(*frame);
         if (length == 0 || length > max_bytes) return done("not a frame of Muster");
         frame->credential.resize(length);

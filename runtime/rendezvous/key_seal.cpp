@@ -36,6 +36,9 @@ Bytes decrypt(const Bytes& sealed, const control::Key& key) {
   return good ? plain : Bytes{};
 }
 
+// srun's ranks of one node exchange nothing over the network.
+bool is_step_of_one_node() { return get_env("SLURM_STEP_NUM_NODES") == "1"; }
+
 }  // namespace
 
 CredentialCodec& KeySeal::munge() {
@@ -46,11 +49,23 @@ CredentialCodec& KeySeal::munge() {
   return *munge_;
 }
 
+// Only one credential is made: strangers send any number of process reports.
+bool KeySeal::munge_answers() try {
+  if (!munge_answers_) {
+    munge_answers_ = false;
+    munge().encode({});
+    munge_answers_ = true;
+  }
+  return *munge_answers_;
+} catch (const Error&) {
+  return false;
+}
+
 bool KeySeal::needs_only_munge(std::span<const std::uint8_t> sealed) {
   return !sealed.empty() && sealed.front() == with_munge;
 }
 
-Bytes KeySeal::seal(std::span<const std::uint8_t> plain) {
+Bytes KeySeal::seal(std::span<const std::uint8_t> plain, bool warns) {
   Bytes content(plain.begin(), plain.end());
   std::uint8_t kind = 0;
   if (user_key_) {
@@ -62,6 +77,13 @@ Bytes KeySeal::seal(std::span<const std::uint8_t> plain) {
     kind |= with_munge;
   } catch (const Error& error) {
     log::debug("join: PMIx: not sealed with MUNGE: {}", error.what());
+    // Another code: there is no libmunge, so Slurm does not use MUNGE either.
+    bool const munged_failed = make_munge_ && error.code() == ErrorCode::system;
+    if (warns && munged_failed && !user_key_ && !is_step_of_one_node())
+      log::warn(
+          "join: on host {} MUNGE cannot seal the job's key ({}): PMIx sends it in plain text; have munged "
+          "answer on every node, or set MUSTER_KEY_FILE, or MUSTER_MUNGE_LIBRARY=none to hide this line",
+          host_name(), error.what());
   }
   content.insert(content.begin(), kind);
   return content;
@@ -81,6 +103,13 @@ Bytes KeySeal::open(std::span<const std::uint8_t> sealed) {
   if (sealed.empty() || sealed.front() > (with_munge | with_user_key))
     throw Error(ErrorCode::system, "join: a key in rank 0's hello is damaged");
   auto const kind = sealed.front();
+  // Otherwise a host that changes packets, or anyone who sends a report, could do without MUNGE's seal.
+  if (kind == 0 && !user_key_ && munge_answers())
+    throw Error(
+        ErrorCode::environment,
+        fmt::format("join: rank 0 sent the job's key unsealed, but MUNGE works on host {}: start munged "
+                    "on rank 0's host, or set MUSTER_MUNGE_LIBRARY=none for all ranks",
+                    host_name()));
   auto const rest = sealed.subspan(1);
   auto content = (kind & with_munge) != 0 ? decode_credential(rest) : Bytes(rest.begin(), rest.end());
   if (((kind & with_user_key) != 0) == user_key_.has_value()) {

@@ -168,7 +168,9 @@ class KeyRequest : public std::enable_shared_from_this<KeyRequest> {
   void start(const control::Endpoint& endpoint) {
     socket_.async_connect(endpoint, [self = shared_from_this()](const asio::error_code& error) {
       if (error) return self->fail(error.message());
+      ++self->stage_;
       if (!control::is_own_user(self->socket_)) return self->fail("it is another user's");
+      ++self->stage_;
       self->send();
     });
   }
@@ -180,6 +182,8 @@ class KeyRequest : public std::enable_shared_from_this<KeyRequest> {
   const std::optional<JobCredentials>& credentials() const { return credentials_; }
   // Empty while it is not known.
   const std::string& failure() const { return failure_; }
+  // How far it came: 1 when a process accepted the connection, 2 when that one may be rank 0.
+  int stage() const { return stage_; }
 
  private:
   // Only now: until rank 0 listens, every rank retries many times, and munged serves other programs too.
@@ -215,6 +219,7 @@ class KeyRequest : public std::enable_shared_from_this<KeyRequest> {
   CredentialCodec& codec_;
   std::string job_;
   int rank_;
+  int stage_ = 0;
   Bytes nonce_, request_;
   std::shared_ptr<CredentialFrame> frame_ = std::make_shared<CredentialFrame>();
   std::optional<JobCredentials> credentials_;
@@ -246,10 +251,14 @@ std::pair<JobCredentials, control::Endpoint> request_job_key(asio::io_context& i
   io.run();  // runs the cancelled handlers
   if (answered != requests.end())
     return {*(*answered)->credentials(), endpoints[static_cast<std::size_t>(answered - requests.begin())]};
-  auto const& failure = requests.front()->failure();
+  auto const furthest =
+      std::max_element(requests.begin(), requests.end(),
+                       [](const auto& one, const auto& other) { return one->stage() < other->stage(); });
+  auto const& failure = (*furthest)->failure();
   throw Error(
       ErrorCode::system,
-      fmt::format("{}: {}", control::to_string(endpoints.front()),
+      fmt::format("{}: {}",
+                  control::to_string(endpoints[static_cast<std::size_t>(furthest - requests.begin())]),
                   failure.empty() ? "no answer within " + format_duration(deadline.length()) : failure));
 }
 

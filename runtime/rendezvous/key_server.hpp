@@ -67,7 +67,7 @@ class KeyServer {
 /// A rank's side: requests the key at all endpoints side by side, since strangers may hold some of them.
 /// Returns the first answer, and where it came from. Runs the io_context itself, until the deadline at the
 /// latest.
-/// @throws Error(ErrorCode::system) with the error of the first endpoint.
+/// @throws Error(ErrorCode::system) with the error of the endpoint where the request came furthest.
 std::pair<JobCredentials, control::Endpoint> request_job_key(asio::io_context& io,
                                                              const std::vector<control::Endpoint>& endpoints,
                                                              CredentialCodec& codec, const std::string& job,

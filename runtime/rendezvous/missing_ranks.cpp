@@ -46,8 +46,7 @@ std::string describe_stage(const JoinProgress& progress, int rank) {
     return where + (progress.tasks_start_together ? " has no process there any more: it ended without a hello"
                                                   : " has no process there: it never started, or ended");
   }
-  auto const absence =
-      expected_host.empty() && !progress.unauthenticated.contains(rank) ? describe_absence(progress) : "";
+  auto const absence = expected_host.empty() ? describe_absence(progress) : "";
   if (!absence.empty()) return fmt::format("rank {} {}", rank, absence);
   if (expected_host.empty()) return where + " sent no hello";
   return where + " sent no hello, nor did any other rank of that host";
@@ -59,8 +58,8 @@ std::string describe_rank_progress(const JoinProgress& progress, int rank) {
   auto stage = describe_stage(progress, rank);
   if (progress.unauthenticated.contains(rank) && !progress.connected.contains(rank))
     stage +=
-        "; a process that claimed to be it was refused because it lacks this job's key: is MUSTER_KEY the "
-        "same on every rank?";
+        "; a connection that claimed to be it was refused because it did not prove that it has this job's "
+        "key: if it was that rank's, give every rank the same MUSTER_KEY";
   return stage;
 }
 

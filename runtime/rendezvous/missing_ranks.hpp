@@ -20,7 +20,7 @@ struct JoinProgress {
   std::map<std::string, std::map<int, RankProcess>> processes_by_host;  ///< as a rank of that host saw them
   /// The launcher starts all ranks of a host together: if one was started, all were.
   bool tasks_start_together = false;
-  std::set<int> unauthenticated;  ///< a process claimed to be it, but did not prove that it has the job's key
+  std::set<int> unauthenticated;  ///< a connection claimed to be it, but did not prove that it has the key
 };
 
 /// "1 of 4 ranks missing after 60 s: rank 3 (host n1) started (pid 77, python3) but sent no hello". For each

@@ -82,7 +82,7 @@ void send_process_report(KeySeal& seal, const std::string& job, const JoinRecord
   if (reporter.report_port == 0) return;
   try {
     auto const report = make_process_report(processes, self.hello.host);
-    auto const frame = make_frame(seal.seal(write_cbor({{"job", job}, {"report", encode(report)}})));
+    auto const frame = make_frame(seal.seal(write_cbor({{"job", job}, {"report", encode(report)}}), false));
     asio::io_context io;
     std::vector<control::Socket> sockets;
     auto const endpoints = control::parse_endpoints(addresses_to_try(reporter, self), reporter.report_port);

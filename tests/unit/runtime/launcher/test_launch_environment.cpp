@@ -255,6 +255,14 @@ TEST_CASE("when ranks are missing, the text describes how far each got") {
   progress.processes_by_host["b"] = {};
   auto const nowhere = "rank 3 has no process on a, b: it never started, ended, or is on another host";
   CHECK(describe_missing_ranks(progress, 60s).find(nowhere) != std::string::npos);
+  // Anybody can claim to be a rank: what is known about it stays true.
+  progress.unauthenticated = {3};
+  CHECK(
+      describe_missing_ranks(progress, 60s)
+          .find(nowhere +
+                std::string("; a connection that claimed to be it was refused because it did not prove that "
+                            "it has this job's key: if it was that rank's, give")) != std::string::npos);
+  progress.unauthenticated.clear();
   progress.processes_by_host["b"] = {{unreadable, {77, "y"}}};
   CHECK(describe_missing_ranks(progress, 60s).find("rank 3 (host unknown) sent no hello") !=
         std::string::npos);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How ranks get the job's key without PMIx.
+#include <malloc.h>
+
 #include <atomic>
 
 #include "rendezvous_fixture.hpp"
@@ -90,7 +92,7 @@ TEST_CASE("when the key server is destroyed, the queued credentials are not deco
   CHECK(slow.decoded < ranks - 1);
 }
 
-TEST_CASE("requests of strangers who have gone are not decoded, and a rank is served before them") {
+TEST_CASE("requests of strangers who have gone are neither decoded nor kept, and a rank is served") {
   struct Gated : CredentialCodec {
     std::vector<std::uint8_t> encode(std::span<const std::uint8_t> bytes) override {
       return {bytes.begin(), bytes.end()};
@@ -110,20 +112,29 @@ TEST_CASE("requests of strangers who have gone are not decoded, and a rank is se
                        JobCredentials{control::random_key(), 1}, nullptr);
   std::thread server([&] { io.run_for(20s); });
   asio::io_context mine;
-  // A request that cannot be decoded.
+  // The largest request, which cannot be decoded.
+  auto const request = std::string("mustkey\x01\x00\x20\x00\x00", 12) + std::string(8192, '\x9f');
   auto const send_request = [&](control::Socket& socket) {
     socket.connect(at);
     asio::error_code evicted;
-    asio::write(socket, asio::buffer(std::string("mustkey\x01\x04\x00\x00\x00\x9f\x9f\x9f\x9f", 16)),
-                evicted);
+    asio::write(socket, asio::buffer(request), evicted);
   };
   std::vector<control::Socket> strangers;
   for (int i = 0; i < 4; ++i) send_request(strangers.emplace_back(mine));
   while (gated.decoded < 4) std::this_thread::sleep_for(1ms);  // all threads are busy
+  auto const memory = mallinfo2().uordblks;
   for (int i = 0; i < 2000; ++i) {
     control::Socket gone(mine);
     send_request(gone);
   }
+  control::Socket last(mine);
+  last.connect(at);
+  asio::error_code cut_off;
+  asio::write(last, asio::buffer(std::string("GET / HTTP/1.1\r\n\r\n")), cut_off);
+  char byte = 0;
+  asio::read(last, asio::buffer(&byte, 1), cut_off);  // the server has read the others before
+  // As many requests as twice the table of connections take 4 MB, all of them 17 MB.
+  CHECK(mallinfo2().uordblks < memory + (10u << 20));
   gated.opened = true;
   gated.opened.notify_all();
   auto const codec = make_peercred_codec();
@@ -206,6 +217,31 @@ TEST_CASE("strangers who accept connections and never answer do not delay a requ
   auto const [credentials, from] = request_job_key(mine, endpoints, *codec, job, 1, Deadline(10s));
   CHECK(credentials.port == 4711);
   CHECK(from == endpoints.back());
+  asio::post(io, [&] {
+    key_server.close();
+    io.stop();
+  });
+  server.join();
+}
+
+TEST_CASE("when no endpoint gives the key, the error is that of the one where the request came furthest") {
+  asio::io_context io;
+  auto const job = new_job();
+  auto const codec = make_peercred_codec();
+  auto acceptor = std::make_unique<control::Acceptor>(io, std::vector<std::uint16_t>{0});
+  auto const rank_0 = control::tcp_endpoint(asio::ip::address_v4::loopback(), acceptor->port());
+  auto const nobody = control::tcp_endpoint(asio::ip::address_v4::loopback(), free_port());
+  KeyServer key_server(std::move(acceptor), *codec, job, 2, JobCredentials{control::random_key(), 1},
+                       nullptr);
+  std::thread server([&] { io.run_for(20s); });
+  asio::io_context mine;
+  std::string reason;
+  try {
+    request_job_key(mine, {nobody, rank_0, nobody}, *codec, "another", 1, Deadline(10s));
+  } catch (const Error& error) {
+    reason = error.what();
+  }
+  CHECK(reason == control::to_string(rank_0) + ": it closed the connection");
   asio::post(io, [&] {
     key_server.close();
     io.stop();

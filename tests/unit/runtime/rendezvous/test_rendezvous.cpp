@@ -180,7 +180,8 @@ TEST_CASE("beside credentials, a user's key is needed too") {
   check_complete(join_all({with_key(0, key), with_key(1, key)}, 10s));
   auto const outcomes = join_all({with_key(0, key), with_key(1, control::random_key())}, 2s);
   REQUIRE((outcomes[0].error && outcomes[1].error));
-  CHECK(has(outcomes[0].error->what(), "was refused because it lacks this job's key"));
+  CHECK(has(outcomes[0].error->what(),
+            "a connection that claimed to be it was refused because it did not prove"));
   CHECK(has(outcomes[1].error->what(), "does not have this job's key"));
 }
 
