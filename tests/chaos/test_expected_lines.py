@@ -48,7 +48,8 @@ class ExpectedLines(unittest.TestCase):
 
     def test_an_early_return_has_the_call_that_waits_for_it(self):
         left = "rank 3 (host n1) left the job while rank 0 (host n0) waits for it in {}: all ranks must make the same calls"
-        self.accepts("return", left.format("all_gather_v (operation 5 on communicator 'host')"), left.format("operation 5 on communicator 'host'"))
+        self.accepts("return", left.format("all_gather_v (operation 5 on communicator 'host')"), left.format("operation 5 on communicator 'host'"),
+                     left.format("shared memory of communicator 'host'"))
         self.refuses("return", left.format("broadcast (operation 4 on communicator 'host')"), left.format("barrier").replace("rank 3", "rank 2"))
 
     def test_different_calls_have_the_culprit_and_both_calls(self):

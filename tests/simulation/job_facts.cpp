@@ -30,14 +30,18 @@ std::set<int> blamed_ranks(const std::string& line) {
   static const std::string list = "((?:(?:, )?rank [0-9]+(?: \\(host h[0-9]+\\))?)+)";
   static const std::regex other_call(list + fmt::format(" called all_reduce of {} ", wrong_count));
   static const std::regex blamed("(?:^|: | for |; only |; not entered by |; no answer from )" + list);
-  static const std::regex unresponsive("ranks?((?:,? [0-9]+)+)(?: and [0-9]+ more)? do(?:es)? not answer");
+  static const std::regex absent(
+      "ranks?((?:,? [0-9]+)+)(?: and [0-9]+ more)? (?:do(?:es)? not answer|(?:is|are) in no call)");
   std::smatch found;
   if (line.find(" called all_reduce of ") != std::string::npos)
     return std::regex_search(line, found, other_call) ? numbers_after("rank", found[1]) : std::set<int>{};
   std::set<int> ranks;
-  for (std::sregex_iterator at(line.begin(), line.end(), blamed), end; at != end; ++at)
-    ranks.merge(numbers_after("rank", (*at)[1]));
-  if (std::regex_search(line, found, unresponsive)) ranks.merge(numbers_after(",?", found[1]));
+  auto const add = [&](const std::regex& pattern, const char* before_number) {
+    for (std::sregex_iterator at(line.begin(), line.end(), pattern), end; at != end; ++at)
+      ranks.merge(numbers_after(before_number, (*at)[1]));
+  };
+  add(blamed, "rank");
+  add(absent, ",?");
   return ranks;
 }
 

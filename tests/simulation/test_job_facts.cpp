@@ -22,6 +22,9 @@ TEST_CASE("a line names a culprit as lost, missing, late or different", "[test_j
       "call 3: 1 of 9 ranks missing after 5 s: rank 1 (host h0); ranks 1, 2, 3, 4 and 2 more do not answer",
       "call 3: 1 of 4 ranks missing after 5 s: rank 1 (host h0); rank 1 (host h0) waits in call 2 for rank 2 "
       "(host h0); rank 2 is in call 4",
+      "call 3: 1 of 9 ranks missing after 5 s: rank 1 (host h0); ranks 2, 3 are in no call of Muster's; rank "
+      "1 "
+      "is in call 2",
       "call 3: 3 of 4 ranks missing after 5 s: rank 0 (host h0), rank 1 (host h0) and 1 more; only rank 2 "
       "(host h0) came",
       "all_reduce (operation 1 on communicator 'world') did not complete within 5 s on rank 0 (host h0); not "
