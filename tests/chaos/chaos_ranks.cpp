@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // chaos_ranks SEED FAULT [HEARTBEAT_TIMEOUT]: the ranks make the same random calls of Muster; which ones,
 // follows from the seed. At a random one, one rank has FAULT; the others go on, and must end with an error.
-// Rank 0 first prints the plan: "plan: rank 2 kill, calls A|B". tests/chaos/chaos starts it and checks how
-// the ranks end.
+// Rank 0 first prints the plan: "plan: rank 2 kill, calls A|B, before C|D, after E|F", where C to F are what
+// a line names as the last call of each step. tests/chaos/chaos starts it and checks how the ranks end.
 //   none        the job ends well
 //   kill        is killed; kill_two: so is the next rank, at the same time; kill_leaders: ranks 0 and 1 are,
 //               which lead two hosts
@@ -23,6 +23,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -86,9 +87,35 @@ void check_reducer(Communicator& world) {
   }
 }
 
-void step(Job& job, Communicator& world, RandomCalls& random) {
-  auto const what = random.below(10);
-  auto const count = 1 + random.below(std::size_t{1} << (1 + random.below(15)));
+struct Step {
+  std::size_t what;
+  std::size_t count;
+  CollectiveCall call;
+};
+
+constexpr const char* last_calls[] = {"all_reduce", "grouped messages", "all_reduce",
+                                      "all_reduce", "barrier 'epoch'",  "all_reduce"};
+
+std::vector<Step> draw_steps(RandomCalls& random, std::size_t number) {
+  std::vector<Step> steps(number);
+  for (auto& step : steps) {
+    step.what = random.below(10);
+    step.count = 1 + random.below(std::size_t{1} << (1 + random.below(15)));
+    if (step.what >= std::size(last_calls)) step.call = random.next();
+  }
+  return steps;
+}
+
+std::string describe_last_calls(const std::vector<Step>& steps) {
+  std::string text;
+  for (const auto& [what, count, call] : steps)
+    text += (text.empty() ? "" : "|") +
+            std::string(what < std::size(last_calls) ? last_calls[what] : to_string(call.kind));
+  return text;
+}
+
+void run_step(Job& job, Communicator& world, const Step& step) {
+  auto const [what, count, call] = step;
   if (what == 0) return check_sum(world, count);
   if (what == 1) return check_ring(world, count);
   if (what == 2) return check_async(world, count);
@@ -98,7 +125,7 @@ void step(Job& job, Communicator& world, RandomCalls& random) {
     auto part = world.split(world.rank() % 2);
     return check_sum(part, count);
   }
-  run_call(world, random.next());
+  run_call(world, call);
 }
 
 void take_link_down() {
@@ -135,10 +162,13 @@ int run(std::uint64_t seed, const std::string& fault, std::chrono::seconds heart
   auto const culprit = fault == "kill_leaders" ? 0 : drawn;
   auto const right = random.next();
   auto const wrong = random.other_than(right);
+  auto const before = draw_steps(random, random.below(12));
+  auto const after = draw_steps(random, 8);
   if (job.rank() == 0)
-    std::fprintf(stderr, "plan: rank %zu %s, calls %s|%s\n", culprit, fault.c_str(),
-                 describe(wrong, ranks).c_str(), describe(right, ranks).c_str());
-  for (auto before = random.below(12); before > 0; --before) step(job, world, random);
+    std::fprintf(stderr, "plan: rank %zu %s, calls %s|%s, before %s, after %s\n", culprit, fault.c_str(),
+                 describe(wrong, ranks).c_str(), describe(right, ranks).c_str(),
+                 describe_last_calls(before).c_str(), describe_last_calls(after).c_str());
+  for (const auto& step : before) run_step(job, world, step);
   auto const own = static_cast<std::size_t>(job.rank());
   bool const has_second = fault == "kill_two" || fault == "kill_leaders";
   bool const is_culprit = own == culprit || (has_second && own == (culprit + 1) % ranks);
@@ -148,7 +178,7 @@ int run(std::uint64_t seed, const std::string& fault, std::chrono::seconds heart
     return 0;
   }
   run_call(world, is_culprit && fault == "other_call" ? wrong : right);
-  for (int after = 0; after < 8; ++after) step(job, world, random);
+  for (const auto& step : after) run_step(job, world, step);
   job.leave();
   if (fault != "none")
     std::fprintf(stderr, "chaos_ranks: the fault was not noticed on rank %d\n", job.rank());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,12 +22,15 @@ enum class FaultKind {
   host_down,  ///< a host loses its power
   link_down,  ///< a host loses its network
   absent,     ///< a process that is invited to a job that grows does not come
+  leaves,     ///< the program leaves the job before the calls that the others still make
 };
 
-inline constexpr int fault_kinds = 10;
+inline constexpr int fault_kinds = 11;
 std::string name_of(FaultKind kind);
 /// The others notice it by missing heartbeats.
 bool is_silent(FaultKind kind);
+/// Caused by a call that the program makes, leaves out or makes late.
+bool is_of_program(FaultKind kind);
 
 /// What becomes of the ranks that are left when one is lost.
 enum class AfterLoss {
@@ -64,6 +68,9 @@ struct JobOptions {
 
 /// The process of rank N has the pid first_pid + N.
 inline constexpr int first_pid = 1000;
+/// Elements of each all_reduce, and of one that differs.
+inline constexpr std::size_t right_count = 8;
+inline constexpr std::size_t wrong_count = 7;
 /// Of each Job::shrink().
 inline constexpr Duration shrink_deadline = std::chrono::seconds(20);
 

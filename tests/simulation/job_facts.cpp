@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job_facts.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <regex>
 
@@ -14,29 +16,40 @@ namespace {
 constexpr auto print_window = 500ms;
 constexpr auto same_time = 50ms;
 
-// All numbers after "rank" and "ranks".
-std::set<int> ranks_in(const std::string& line) {
+std::set<int> numbers_after(const char* name, const std::string& text) {
+  std::set<int> numbers;
+  std::regex const pattern(std::string(name) + " ([0-9]+)");
+  for (std::sregex_iterator at(text.begin(), text.end(), pattern), end; at != end; ++at)
+    numbers.insert(std::stoi((*at)[1]));
+  return numbers;
+}
+
+// The ranks of which the line says that they are lost, missing, late, or make another call: not those that
+// print, wait, or are in a call.
+std::set<int> blamed_ranks(const std::string& line) {
+  static const std::string list = "((?:(?:, )?rank [0-9]+(?: \\(host h[0-9]+\\))?)+)";
+  static const std::regex other_call(list + fmt::format(" called all_reduce of {} ", wrong_count));
+  static const std::regex blamed("(?:^|: | for |; only |; not entered by |; no answer from )" + list);
+  static const std::regex absent(
+      "ranks?((?:,? [0-9]+)+)(?: and [0-9]+ more)? (?:do(?:es)? not answer|(?:is|are) in no call)");
+  std::smatch found;
+  if (line.find(" called all_reduce of ") != std::string::npos)
+    return std::regex_search(line, found, other_call) ? numbers_after("rank", found[1]) : std::set<int>{};
   std::set<int> ranks;
-  static const std::regex names("ranks? ([0-9]+)((?:-[0-9]+)?(?:, ?[0-9]+(?:-[0-9]+)?)*)");
-  for (std::sregex_iterator at(line.begin(), line.end(), names), end; at != end; ++at) {
-    auto const list = (*at)[1].str() + (*at)[2].str();
-    static const std::regex part("([0-9]+)(?:-([0-9]+))?");
-    for (std::sregex_iterator one(list.begin(), list.end(), part); one != end; ++one) {
-      int const first = std::stoi((*one)[1]);
-      int const last = (*one)[2].matched ? std::stoi((*one)[2]) : first;
-      for (int r = first; r <= last; ++r) ranks.insert(r);
-    }
-  }
+  auto const add = [&](const std::regex& pattern, const char* before_number) {
+    for (std::sregex_iterator at(line.begin(), line.end(), pattern), end; at != end; ++at)
+      ranks.merge(numbers_after(before_number, (*at)[1]));
+  };
+  add(blamed, "rank");
+  add(absent, ",?");
   return ranks;
 }
 
-// After a loss the ranks have other numbers, and the lost process is named by its pid.
-std::set<int> processes_in(const std::string& line) {
+// After a loss the ranks have other numbers. A line names the lost process alone by its pid.
+std::set<int> blamed_processes(const std::string& line) {
   std::set<int> ranks;
-  static const std::regex pid("pid ([0-9]+)");
-  for (std::sregex_iterator at(line.begin(), line.end(), pid), end; at != end; ++at)
-    ranks.insert(std::stoi((*at)[1]) - first_pid);
-  return ranks.empty() ? ranks_in(line) : ranks;
+  for (int const pid : numbers_after("pid", line)) ranks.insert(pid - first_pid);
+  return ranks.empty() ? blamed_ranks(line) : ranks;
 }
 
 }  // namespace
@@ -46,7 +59,8 @@ bool is_silent(FaultKind kind) {
 }
 
 bool is_of_program(FaultKind kind) {
-  return kind == FaultKind::computes || kind == FaultKind::skips || kind == FaultKind::differs;
+  return kind == FaultKind::computes || kind == FaultKind::skips || kind == FaultKind::differs ||
+         kind == FaultKind::leaves;
 }
 
 bool is_own_error(const std::string& line) { return line.find("out of ideas") != std::string::npos; }
@@ -108,7 +122,7 @@ bool JobFacts::launcher_was_faster() const {
 }
 
 bool JobFacts::names_culprit(const std::string& line) const {
-  auto const named = processes_in(line);
+  auto const named = blamed_processes(line);
   return std::any_of(named.begin(), named.end(), [this](int rank) { return culprits_.contains(rank); });
 }
 

@@ -40,6 +40,7 @@ class JobFacts {
   Duration last_notice() const;
   /// A second fault may hit the rank that should print, before it prints.
   bool hits_reporter() const;
+  /// The line says of a culprit that it is lost, missing, late or makes another call.
   bool names_culprit(const std::string& line) const;
 
  private:
@@ -51,8 +52,6 @@ class JobFacts {
   std::set<int> culprits_;
 };
 
-/// Caused by a call that the program makes, leaves out or makes late.
-bool is_of_program(FaultKind kind);
 /// The line of a program's own error, not of Muster's.
 bool is_own_error(const std::string& line);
 

@@ -108,8 +108,9 @@ void Chooser::choose_network() {
 // A job goes on after a loss only: of its program's mistakes nothing is left but the exit.
 FaultKind Chooser::choose_kind() {
   auto const kind = static_cast<FaultKind>(simulator_.draw(0, static_cast<int>(FaultKind::link_down)));
-  bool const is_loss = kind != FaultKind::computes && kind != FaultKind::skips && kind != FaultKind::differs;
-  return plan_.after_loss == AfterLoss::shrink && !is_loss ? FaultKind::killed : kind;
+  if (plan_.after_loss == AfterLoss::shrink && is_of_program(kind)) return FaultKind::killed;
+  // Without another random number, so that the kept jobs stay as they are.
+  return kind == FaultKind::skips && options_.seed % 2 == 1 ? FaultKind::leaves : kind;
 }
 
 void Chooser::choose_faults() {

@@ -45,6 +45,11 @@ std::optional<std::size_t> Program::run(std::size_t first, bool has_joined) {
   for (std::size_t i = first; i < plan_.calls.size(); ++i) {
     simulator_.compute(own.computations[i]);
     if (plan_.grow_at == i && session_.number() == 0) return i;
+    if (own.misbehaves == FaultKind::leaves && own.misbehaves_at == i) {
+      note_fault();
+      plane_.final_barrier("leave", 30s);
+      return std::nullopt;
+    }
     if (!misbehaves(i)) make_call(plan_.calls[i], i);
   }
   if (result_.last_call == Duration{0}) result_.last_call = muster::Clock::now() - simulator_.start();
@@ -113,7 +118,7 @@ void Program::make_call(const Call& call, std::size_t number) {
     case Call::Kind::all_reduce: {
       const auto& own = plan_.ranks[static_cast<std::size_t>(process_)];
       bool const differs = own.misbehaves == FaultKind::differs && own.misbehaves_at == number;
-      return all_reduce(call.wait, differs ? 7 : 8);
+      return all_reduce(call.wait, differs ? wrong_count : right_count);
     }
     case Call::Kind::compute:
       return;

@@ -63,8 +63,10 @@ class EndVerdict : private Verdict {
       if (facts_.has(FaultKind::throws) && facts_.is_culprit(r)) allowed.insert(1);
       if (facts_.has(FaultKind::computes)) allowed.insert(0);  // no other rank waits for it
       if (facts_.has(FaultKind::skips)) allowed.insert({0, 64});
+      if (facts_.has(FaultKind::leaves)) allowed.insert(64);
       if (facts_.has(FaultKind::differs)) allowed.insert(64);
-      if (facts_.has(FaultKind::differs) && result_.faults.size() == 1) allowed.erase(75);
+      bool const one_fault = result_.faults.size() == 1;
+      if (one_fault && (facts_.has(FaultKind::differs) || facts_.has(FaultKind::leaves))) allowed.erase(75);
       if (!allowed.contains(rank.exit_code)) add("rank {} ended with {}", r, rank.exit_code);
     }
   }
@@ -119,8 +121,9 @@ std::vector<std::string> find_violations(const JobResult& result) {
 }
 
 std::string name_of(FaultKind kind) {
-  static const char* const names[fault_kinds] = {"killed", "stopped", "exits",     "throws",    "computes",
-                                                 "skips",  "differs", "host_down", "link_down", "absent"};
+  static const char* const names[fault_kinds] = {"killed",    "stopped", "exits",   "throws",
+                                                 "computes",  "skips",   "differs", "host_down",
+                                                 "link_down", "absent",  "leaves"};
   return names[static_cast<int>(kind)];
 }
 
