@@ -17,6 +17,7 @@
 //     slow_abort, slow_destroy  each abort or destroy takes 300 ms
 //     fail_send        ncclSend fails
 //     lost_send        a message outside of groups never arrives
+//     hang_broadcast   this rank never takes part in a broadcast
 //     slow_group       the end of a group is in progress for a while
 //     hang_group       the end of a group is in progress for ever
 //     no_memory        ncclMemAlloc fails

@@ -75,6 +75,11 @@ ncclResult_t FakeExchange::barrier() {
   return wait_until([&] { return head_->arrivals >= due; }) ? ncclSuccess : ncclRemoteError;
 }
 
+ncclResult_t FakeExchange::hang() const {
+  wait_until([] { return false; });
+  return ncclRemoteError;
+}
+
 ncclResult_t FakeExchange::publish(const void* mine, std::size_t bytes) {
   if (bytes > slot_bytes) return ncclInvalidArgument;
   if (bytes > 0) std::memcpy(slot(rank_), mine, bytes);

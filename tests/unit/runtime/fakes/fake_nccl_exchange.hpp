@@ -43,6 +43,8 @@ class FakeExchange {
                       int root);
   ncclResult_t broadcast(const void* in, void* out, std::size_t bytes, int root);
   ncclResult_t all_gather(const void* in, void* out, std::size_t bytes);
+  /// Takes part in nothing until it is cancelled.
+  ncclResult_t hang() const;
   /// The messages of one group in which every rank takes part; messages between two ranks keep their order.
   ncclResult_t messages(const std::vector<FakeMessage>& sends, const std::vector<FakeMessage>& recvs);
   /// A message outside of groups. A sender waits only if some of its messages are not received yet.

@@ -131,8 +131,9 @@ ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t 
 ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
   log_operation("broadcast", comm);
-  return enqueue(comm, stream, [=, exchange = comm->exchange] {
+  return enqueue(comm, stream, [=, exchange = comm->exchange, hangs = is_mode("hang_broadcast")] {
     if (!exchange) return copy(in, out, count, type);
+    if (hangs) return exchange->hang();
     return exchange->broadcast(in, out, count * bytes_of(type), root);
   });
 }

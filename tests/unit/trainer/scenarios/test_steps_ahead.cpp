@@ -78,12 +78,20 @@ struct FakeCudaAndNccl {
 /// A replica on the fakes.
 struct OneReplica {
   explicit OneReplica(const char* cuda, int chunk = 0,
-                      std::chrono::milliseconds timeout = std::chrono::minutes(10), int micro_batch = 0)
+                      std::chrono::milliseconds timeout = std::chrono::minutes(10), int micro_batch = 0,
+                      bool update_after_reduction = false)
       : on(cuda),
         job(Job::join({.operation_timeout = timeout, .device = Device::cuda})),
         options(tiny_run(folder)),
         workload(read_workload(options)),
-        replica({options.optimizer, options.batch, 3, chunk, false, sizeof(bfloat16), true, micro_batch},
+        replica({.optimizer = options.optimizer,
+                 .batch = options.batch,
+                 .seed = 3,
+                 .chunk = chunk,
+                 .real_bytes = sizeof(bfloat16),
+                 .on_device = true,
+                 .micro_batch = micro_batch,
+                 .update_after_reduction = update_after_reduction},
                 *workload, compute, job.world(), job.host_world()) {
     replica.initialize();
   }
@@ -160,6 +168,24 @@ TEST_CASE("a step is enqueued without waiting, before the host waits for the las
   CHECK(occurrences(take_cuda_log(), "the host waits") == 1);  // not before: it was still in progress
   CHECK(ahead == alone);
   CHECK(one.replica.parameter_hash() == parameters);
+  one.job.leave();
+}
+
+TEST_CASE("an elastic step is updated once the host knows that it is reduced", "[gpu steps]") {
+  OneReplica one("late", 0, std::chrono::minutes(10), 0, true);
+  REQUIRE(one.replica.max_in_flight() == 1);
+  one.begin(0);  // allocates memory
+  REQUIRE(one.replica.end_step().finite);
+  take_cuda_log();
+  one.begin(1);
+  const std::string asked = take_cuda_log();
+  CHECK(occurrences(asked, "the host waits") == 1);
+  const std::size_t wait = asked.find("the host waits in cuStreamQuery");  // as communicators wait
+  REQUIRE(wait != std::string::npos);
+  CHECK(occurrences(asked.substr(0, wait), "muster_adamw on") == 0);
+  CHECK(occurrences(asked.substr(wait), "muster_adamw on") > 5);
+  CHECK(asked.find("muster_embed on") < wait);
+  CHECK(one.replica.end_step().finite);
   one.job.leave();
 }
 

@@ -15,21 +15,23 @@ static_assert(sizes::element_threads == element_threads);
 
 namespace {
 
-/// Fewer threads than on a GPU: the race finder takes a millisecond for each.
-constexpr int threads = 64;
+/// Fewer than on a GPU: the race finder takes a millisecond for each.
+constexpr unsigned few_threads = 64;
 constexpr unsigned parts = 3;
 constexpr double share = 0.25, in_float = 1e-5;
 
 /// One rank's rows, and what it has of the ranks' results.
 struct Rank {
   std::size_t rows, channels;
+  unsigned threads;
   std::vector<Bf16> x, g;
   std::vector<double> sums;
   std::vector<float> d_gain, d_bias;
 
-  Rank(std::size_t of_rows, std::size_t of_channels, std::uint64_t stream)
+  Rank(std::size_t of_rows, std::size_t of_channels, std::uint64_t stream, unsigned of_block = few_threads)
       : rows(of_rows),
         channels(of_channels),
+        threads(of_block),
         x(random_bf16(rows * channels, stream)),
         g(random_bf16(rows * channels, stream + 1)),
         sums(1 + 2 * channels),
@@ -38,13 +40,11 @@ struct Rank {
     // Far from zero, where a difference of squares in float would lose the variance.
     for (std::size_t i = 0; i < x.size(); i += 2) x[i] = rounded(300 + 4 * exact(x[i]));
   }
-  Launch of_rows() const { return {{blocks_of(threads), parts}, threads, rows_bytes}; }
-  Launch of_sums() const { return {{blocks_of(warp_size)}, threads, sums_bytes}; }
+  Launch of_rows() const { return {{blocks_of(threads), parts}, threads, 2 * threads * sizeof(float)}; }
+  Launch of_sums() const { return {{blocks_of(warp_size)}, threads, 2 * threads * sizeof(double)}; }
   unsigned blocks_of(unsigned of_block) const {
     return (static_cast<unsigned>(channels) + of_block - 1) / of_block;
   }
-  static constexpr std::size_t rows_bytes = 2 * threads * sizeof(float),
-                               sums_bytes = 2 * threads * sizeof(double);
 
   void add_up() {
     std::vector<double> partial(parts * 2 * channels);
@@ -100,9 +100,10 @@ struct Expected {
   }
 };
 
-void check_two_ranks(std::size_t channels, std::size_t rows, std::size_t other_rows) {
-  CAPTURE(channels, rows, other_rows);
-  std::array ranks{Rank(rows, channels, 1), Rank(other_rows, channels, 3)};
+void check_two_ranks(std::size_t channels, std::size_t rows, std::size_t other_rows,
+                     unsigned threads = few_threads) {
+  CAPTURE(channels, rows, other_rows, threads);
+  std::array ranks{Rank(rows, channels, 1, threads), Rank(other_rows, channels, 3, threads)};
   const auto gain = random_floats(channels, 5);
   const Expected expected(joined(ranks[0].x, ranks[1].x), joined(ranks[0].g, ranks[1].g), gain);
   for (Rank& each : ranks) each.add_up();
@@ -145,11 +146,15 @@ TEST_CASE("two ranks' batches are normalized as one", "[gpu kernels]") {
   check_two_ranks(1, 130, 7);
 }
 
+TEST_CASE("two ranks' batches are normalized as one by blocks as large as on a GPU", "[gpu kernels]") {
+  check_two_ranks(35, 50, 9, element_threads);
+}
+
 TEST_CASE("batch normalization of one row has no variance", "[gpu kernels]") {
   Rank one(1, 5, 1);
   one.add_up();
   std::vector<float> mean(5), variance(5), rstd(5), batch_mean(5), batch_variance(5);
-  run(muster_norm_statistics, {{1}, threads, 0}, std::size_t{5}, one.sums.data(), batch_norm_epsilon, 1.0,
+  run(muster_norm_statistics, {{1}, few_threads, 0}, std::size_t{5}, one.sums.data(), batch_norm_epsilon, 1.0,
       mean, variance, rstd, batch_mean, batch_variance);
   CHECK(exact(mean) == exact(one.x));
   CHECK(variance == std::vector<float>(5));
