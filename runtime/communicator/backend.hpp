@@ -40,6 +40,9 @@ class CommunicatorBackend {
   /// Returns when the calls that a thread runs for start_group() have completed. To be called before every
   /// other operation. @throws the error that ended them.
   void wait_for_started();
+  /// @throws the job's failure, if there is one. To be called before an error that a thread of Muster kept is
+  /// thrown to the program, which only then observes the failure.
+  virtual void check_job() const {}
   /// True if all ranks reduce in the memory of one host: fewer bytes save less time there than it takes to
   /// convert the elements.
   virtual bool reduces_in_shared_memory() const noexcept { return false; }

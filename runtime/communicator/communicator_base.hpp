@@ -17,6 +17,7 @@ class CommunicatorBase : public CommunicatorBackend {
   int rank() const noexcept override { return group_.rank(); }
   int size() const noexcept override { return group_.size(); }
   observe::OperationPosition position() const noexcept override { return group_.position(); }
+  void check_job() const override { group_.check(); }
   std::vector<std::vector<std::uint64_t>> host_all_gather(const char* what,
                                                           const std::vector<std::uint64_t>& mine) override {
     require_open();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/kernel_parameters.hpp"
+#include "failure/background_errors.hpp"
 #include "log.hpp"
 
 namespace muster::detail {
@@ -31,6 +32,7 @@ class NcclStream : public CommStream {
   // about to end then.
   ~NcclStream() override {
     if (std::uncaught_exceptions() > unwinding_) return;
+    control::BackgroundErrors const dropped;
     try {
       comm_->synchronize(stream_);
     } catch (const Error&) {
