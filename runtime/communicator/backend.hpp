@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "communicator/grouped_calls.hpp"
@@ -28,6 +29,8 @@ class CommunicatorBackend {
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
   virtual const char* backend() const noexcept = 0;
+  /// "rank 2 (host node1)", of a rank of this communicator.
+  virtual std::string describe_rank(int rank) const { return "rank " + std::to_string(rank); }
   virtual observe::OperationPosition position() const noexcept { return {"world", 0}; }
 
   /// Runs or enqueues the call, which has elements unless it is a barrier or an all_to_all_v.
