@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "communicator/grouped_calls.hpp"
@@ -28,6 +29,8 @@ class CommunicatorBackend {
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
   virtual const char* backend() const noexcept = 0;
+  /// "rank 2 (host node1)", of a rank of this communicator.
+  virtual std::string describe_rank(int rank) const { return "rank " + std::to_string(rank); }
   virtual observe::OperationPosition position() const noexcept { return {"world", 0}; }
 
   /// Runs or enqueues the call. One without elements counts like any other, so that ranks whose lengths
@@ -41,6 +44,9 @@ class CommunicatorBackend {
   /// Returns when the calls that a thread runs for start_group() have completed. To be called before every
   /// other operation. @throws the error that ended them.
   void wait_for_started();
+  /// @throws the job's failure, if there is one. To be called before an error that a thread of Muster kept is
+  /// thrown to the program, which only then observes the failure.
+  virtual void check_job() const {}
   /// True if all ranks reduce in the memory of one host: fewer bytes save less time there than it takes to
   /// convert the elements. Collective.
   virtual bool reduces_in_shared_memory() { return false; }

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "communicator/backend.hpp"
 #include "communicator/communicator_group.hpp"
+#include "roster/roster.hpp"
 #include "telemetry/counters.hpp"
 
 namespace muster::detail {
@@ -16,7 +18,12 @@ class CommunicatorBase : public CommunicatorBackend {
  public:
   int rank() const noexcept override { return group_.rank(); }
   int size() const noexcept override { return group_.size(); }
+  std::string describe_rank(int rank) const override {
+    auto const member = group_.members().at(static_cast<std::size_t>(rank));
+    return bootstrap::describe_rank(group_.job().roster.at(static_cast<std::size_t>(member)));
+  }
   observe::OperationPosition position() const noexcept override { return group_.position(); }
+  void check_job() const override { group_.check(); }
   std::vector<std::vector<std::uint64_t>> host_all_gather(const char* what,
                                                           const std::vector<std::uint64_t>& mine) override {
     require_open();

@@ -6,6 +6,7 @@
 #include "communicator/backend.hpp"
 #include "communicator/pending_work.hpp"
 #include "deadline.hpp"
+#include "failure/background_errors.hpp"
 
 namespace muster {
 
@@ -31,6 +32,7 @@ Work& Work::operator=(Work&& other) noexcept {
 void Work::finish() noexcept {
   if (!pending_) return;
   if (std::uncaught_exceptions() > unwinding_) pending_->abandon();
+  control::BackgroundErrors const dropped;
   try {
     wait();
   } catch (...) {  // the communicator throws it again

@@ -7,6 +7,7 @@
 
 #include "communicator/backend.hpp"
 #include "communicator/operation.hpp"
+#include "failure/background_errors.hpp"
 
 namespace muster::detail {
 
@@ -15,20 +16,24 @@ class WorkQueue::QueuedWork : public PendingWork {
   QueuedWork(WorkQueue& queue, std::shared_ptr<Batch> batch) : queue_(queue), batch_(std::move(batch)) {}
 
   bool test() override {
-    std::lock_guard const lock(queue_.mutex_);
-    if (batch_->error) std::rethrow_exception(batch_->error);
-    return batch_->done;
+    std::unique_lock lock(queue_.mutex_);
+    bool const done = batch_->done;
+    lock.unlock();
+    if (done) queue_.rethrow(batch_->error);
+    return done;
   }
   void wait() override {
     std::unique_lock lock(queue_.mutex_);
     queue_.wait(lock, [this] { return batch_->done; });
-    if (batch_->error) std::rethrow_exception(batch_->error);
+    lock.unlock();
+    queue_.rethrow(batch_->error);
   }
   bool wait_until(const Deadline& deadline) override {
     std::unique_lock lock(queue_.mutex_);
     bool const done = queue_.wait(
         lock, [this] { return batch_->done; }, &deadline);
-    if (batch_->error) std::rethrow_exception(batch_->error);
+    lock.unlock();
+    if (done) queue_.rethrow(batch_->error);
     return done;
   }
   void abandon() noexcept override {
@@ -83,11 +88,20 @@ bool WorkQueue::wait(std::unique_lock<std::mutex>& lock, Done done, const Deadli
 void WorkQueue::wait_for_all() {
   std::unique_lock lock(mutex_);
   if (!batches_.empty()) wait(lock, [this] { return batches_.empty(); });
-  if (error_) std::rethrow_exception(error_);
+  auto const error = error_;
+  lock.unlock();
+  rethrow(error);
+}
+
+void WorkQueue::rethrow(const std::exception_ptr& error) const {
+  if (!error) return;
+  backend_.check_job();
+  std::rethrow_exception(error);
 }
 
 void WorkQueue::run() {
   pthread_setname_np(pthread_self(), "muster-async");  // as the timeline shows it
+  control::BackgroundErrors const kept;
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stopping_ || !batches_.empty(); });

@@ -39,6 +39,8 @@ class WorkQueue {
 
   void run();
   void run_next(std::unique_lock<std::mutex>& lock);
+  // Throws `error` to the program, unless it is null.
+  void rethrow(const std::exception_ptr& error) const;
   // Waits until `done`, while the communicator does not leave its core to a program that computes. False when
   // the deadline passes first.
   template <typename Done>

@@ -39,7 +39,8 @@ std::optional<Failure> compare_counts(const std::pair<int, protocol::CallReport>
 std::optional<Failure> CallComparison::add(int rank, const protocol::CallReport& report,
                                            const std::vector<Hello>& roster) {
   auto const [at, is_first] = operations_.try_emplace({report.communicator, report.number},
-                                                      RankCall{rank, report.call, report.digest});
+                                                      RankCall{rank, report.call, report.digest, next_age_});
+  if (is_first) by_age_.emplace(next_age_++, at);
   auto& first = at->second;
   if (first.call != report.call) {
     auto const name = [&](int r) { return bootstrap::describe_rank(roster[static_cast<std::size_t>(r)]); };
@@ -64,10 +65,15 @@ std::optional<Failure> CallComparison::add(int rank, const protocol::CallReport&
     first.with_counts.push_back(mine);
   }
   if (++first.reports >= report.ranks)
-    operations_.erase(at);
+    forget(at);
   else if (operations_.size() > max_operations)
-    operations_.erase(operations_.begin());
+    forget(by_age_.begin()->second);
   return std::nullopt;
+}
+
+void CallComparison::forget(CallMap::iterator operation) {
+  by_age_.erase(operation->second.age);
+  operations_.erase(operation);
 }
 
 }  // namespace muster::control

@@ -24,11 +24,18 @@ class CallComparison {
     int rank;
     std::string call;
     std::uint64_t digest;
+    std::uint64_t age;  ///< the key in by_age_
     int reports = 0;
     std::vector<std::pair<int, protocol::CallReport>> with_counts = {};  ///< by rank in the job
   };
 
-  std::map<std::pair<std::string, std::uint64_t>, RankCall> operations_;  // that some rank has not reported
+  using CallMap = std::map<std::pair<std::string, std::uint64_t>, RankCall>;
+
+  void forget(CallMap::iterator operation);
+
+  CallMap operations_;  // that some rank has not reported
+  std::map<std::uint64_t, CallMap::iterator> by_age_;
+  std::uint64_t next_age_ = 0;
 };
 
 }  // namespace muster::control

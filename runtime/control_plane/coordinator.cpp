@@ -24,6 +24,8 @@ constexpr std::size_t max_rounds = 4096;
 // In nanoseconds since 1970, in the year 2116: sums and differences do not overflow.
 constexpr std::int64_t latest_time = std::int64_t{1} << 62;
 
+constexpr const char* order_rule = ": all ranks must make the same calls in the same order";
+
 }  // namespace
 
 Coordinator::Coordinator(asio::io_context& io, DeliverToSelf deliver_to_self, std::vector<Hello> roster,
@@ -289,15 +291,16 @@ void Coordinator::on_round_timeout(const std::string& name, const GatherRound& r
   // A rank may only be cut off, because its host leader is lost.
   for (int const rank : std::set(queried)) queried.insert(host_leaders_[static_cast<std::size_t>(rank)]);
   std::erase_if(queried, [this](int rank) { return rank != 0 && !ever_connected_.contains(rank); });
+  auto const code = wait_for_each_other(rounds_, arrived, missing) ? ErrorCode::usage : ErrorCode::deadline;
   query_is_warning_ = false;
   query_.start({queried.begin(), queried.end()}, "", 0,
-               [this, text, arrived, unexplained, queried](const RankStates& states) {
-                 fail_late_round(text, arrived, unexplained, queried, states);
+               [this, text, code, arrived, unexplained, queried](const RankStates& states) {
+                 fail_late_round(text, code, arrived, unexplained, queried, states);
                });
 }
 
 // The lowest rank that waits in the round reports, if it still answers.
-void Coordinator::fail_late_round(const std::string& text, const std::vector<int>& arrived,
+void Coordinator::fail_late_round(const std::string& text, ErrorCode code, const std::vector<int>& arrived,
                                   const std::set<int>& unexplained, const std::set<int>& queried,
                                   const RankStates& states) {
   std::vector<int> described;
@@ -305,8 +308,8 @@ void Coordinator::fail_late_round(const std::string& text, const std::vector<int
     if (unexplained.contains(rank) || !states.contains(rank)) described.push_back(rank);
   auto const reporter =
       std::find_if(arrived.begin(), arrived.end(), [&](int rank) { return states.contains(rank); });
-  fail({ErrorCode::deadline, reporter == arrived.end() ? 0 : *reporter,
-        text + describe_current_waits(described, states)});
+  fail({code, reporter == arrived.end() ? 0 : *reporter,
+        text + describe_current_waits(described, states) + (code == ErrorCode::usage ? order_rule : "")});
 }
 
 // A rank reports the calls of the whole job and of its communicators. Rank 0 also knows in which gather or
@@ -344,7 +347,14 @@ void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& rep
                  if (!failure) return;
                  if (failure->code == ErrorCode::deadline) {
                    auto missing = diagnosis.find_missing(states);
+                   bool const never_ends =
+                       !report.warning &&
+                       wait_for_each_other(rounds_, {rank}, {missing.begin(), missing.end()});
                    failure->text += describe_other_rounds(roster_, rounds_, missing);
+                   if (never_ends) {
+                     failure->code = ErrorCode::usage;
+                     failure->text += order_rule;
+                   }
                  }
                  // Ranks in different operations never complete them.
                  if (!report.warning || failure->code == ErrorCode::usage) return fail(*failure);

@@ -17,6 +17,13 @@ using bootstrap::describe_ranks;
 // More are not described when a round is late.
 constexpr std::size_t max_other_rounds = 4;
 
+// Of lists in increasing order.
+bool intersect(const std::vector<int>& some, const std::vector<int>& others) {
+  std::vector<int> both;
+  std::set_intersection(some.begin(), some.end(), others.begin(), others.end(), std::back_inserter(both));
+  return !both.empty();
+}
+
 }  // namespace
 
 std::string describe_missing(const std::vector<Hello>& roster, const GatherRound& round,
@@ -60,6 +67,13 @@ std::string describe_other_rounds(const std::vector<Hello>& roster, const Rounds
   while (described.size() <= max_other_rounds && next()) {
   }
   return text;
+}
+
+bool wait_for_each_other(const Rounds& rounds, const std::vector<int>& arrived,
+                         const std::vector<int>& missing) {
+  return std::any_of(rounds.begin(), rounds.end(), [&](const auto& entry) {
+    return intersect(entry.second->arrived(), missing) && intersect(entry.second->missing(), arrived);
+  });
 }
 
 std::set<int> leaving_ranks(const Rounds& rounds) {

@@ -29,6 +29,11 @@ std::string describe_missing(const std::vector<Hello>& roster, const GatherRound
 std::string describe_other_rounds(const std::vector<Hello>& roster, const Rounds& rounds,
                                   std::set<int>& ranks, const GatherRound* late = nullptr);
 
+/// True if ranks of `missing` wait in a round for ranks of `arrived`, which wait for them: no wait of these
+/// ends. Both are in increasing order.
+bool wait_for_each_other(const Rounds& rounds, const std::vector<int>& arrived,
+                         const std::vector<int>& missing);
+
 /// The ranks that wait in leave(). They make no further call.
 std::set<int> leaving_ranks(const Rounds& rounds);
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "failure/background_errors.hpp"
 #include "failure/exit_wait.hpp"
 #include "repeat_error.hpp"
 
@@ -43,6 +44,7 @@ void Mailbox::check() const {
   std::unique_lock lock(mutex_);
   if (!failure_) return;
   auto const failure = *failure_;
+  if (BackgroundErrors::active()) throw Error(failure.code, failure.text, true);
   auto const on_loss = failure.code == ErrorCode::lost_rank ? std::exchange(on_loss_, nullptr) : nullptr;
   lock.unlock();
   if (on_loss) on_loss(failure);

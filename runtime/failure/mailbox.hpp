@@ -33,7 +33,8 @@ class Mailbox {
   /// Throws the failure, if there is one. A rank other than the reporter first waits half a second: the
   /// launcher may end the job with the first process that ends, and must not end the reporter before it
   /// prints. The reporter of a loss does not exit earlier than that, so that the others find it alive. After
-  /// a tolerated loss check() does not wait, and no rank exits earlier than that.
+  /// a tolerated loss check() does not wait, and no rank exits earlier than that. With
+  /// BackgroundErrors it throws at once, and the program has not observed the failure.
   void check() const;
   /// From now on check() waits longer: this rank may become the reporter of the failure. To be called before
   /// fail().

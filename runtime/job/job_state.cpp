@@ -185,7 +185,9 @@ void JobState::disconnect(bool local_error) noexcept {
   } catch (const Error& error) {
     // A destructor throws nothing, so the program cannot print it.
     if (!error.reported_elsewhere()) log::print(error.what());
-  } catch (...) {
+  } catch (const std::exception& error) {
+    log::print(fmt::format("leave failed on {}: {}", bootstrap::describe_rank(self()), error.what()));
+    local_error = true;
   }
   left = true;
   control::keep_until_exit(survivor_rendezvous);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "failure/background_errors.hpp"
 #include "log.hpp"
 #include "parameter_server/values.hpp"
 #include "transport/connect.hpp"
@@ -58,6 +59,7 @@ Client::Client(const Layout& layout, int rank, const std::vector<ServerAddress>&
 }
 
 Client::~Client() {
+  control::BackgroundErrors const dropped;
   if (push_ && !has_abandoned_wait_ && std::uncaught_exceptions() == 0) try {
       flush();
     } catch (const Error& error) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cstdlib>
@@ -30,15 +31,41 @@ std::uint64_t bytes_from_environment() {
   return error != std::errc() || end != text.data() + text.size() || bytes == 0 ? not_a_number : bytes;
 }
 
-std::uint64_t hash_layout(std::span<const std::size_t> sizes, const ReducerOptions& options) {
-  std::uint64_t hash = fnv1a_basis;
-  auto const add = [&](std::uint64_t word) { hash = fnv1a_add(hash, word); };
-  for (std::uint64_t const word :
-       {static_cast<std::uint64_t>(options.reduction), static_cast<std::uint64_t>(options.bucket_bytes),
-        std::uint64_t{options.bfloat16}, options.chunks, static_cast<std::uint64_t>(options.type)})
-    add(word);
-  for (auto const size : sizes) add(size);
-  return hash;
+// The options that all ranks share, as list_layout() lists them.
+constexpr std::array option_names{"reduction", "bucket_bytes", "bfloat16", "chunks", "type"};
+
+// The options and the parameters' sizes.
+std::vector<std::uint64_t> list_layout(std::span<const std::size_t> sizes, const ReducerOptions& options) {
+  std::vector<std::uint64_t> words{static_cast<std::uint64_t>(options.reduction), options.bucket_bytes,
+                                   std::uint64_t{options.bfloat16}, options.chunks,
+                                   static_cast<std::uint64_t>(options.type)};
+  words.insert(words.end(), sizes.begin(), sizes.end());
+  return words;
+}
+
+std::uint64_t hash(const std::vector<std::uint64_t>& words) {
+  return std::accumulate(words.begin(), words.end(), fnv1a_basis, fnv1a_add);
+}
+
+// How the layout of `rank` differs from rank 0's. Collective.
+std::string describe_difference(CommunicatorBackend& comm, int rank, const std::vector<std::uint64_t>& mine) {
+  bool const is_compared = comm.rank() == 0 || comm.rank() == rank;
+  auto const all =
+      comm.host_all_gather("reducer's layouts", is_compared ? mine : std::vector<std::uint64_t>{});
+  auto const& first = all.front();
+  auto const& other = all.at(static_cast<std::size_t>(rank));
+  auto const at = static_cast<std::size_t>(
+      std::mismatch(first.begin(), first.end(), other.begin(), other.end()).first - first.begin());
+  auto const name = comm.describe_rank(rank);
+  auto const name_0 = comm.describe_rank(0);
+  auto const options = option_names.size();
+  if (at < options)
+    return fmt::format("{} has another ReducerOptions::{} than {}", name, option_names[at], name_0);
+  if (first.size() != other.size())
+    return fmt::format("{} has {} parameters, but {} has {}", name, other.size() - options, name_0,
+                       first.size() - options);
+  return fmt::format("parameter {} has {} elements on {}, but {} on {}", at - options, other[at], name,
+                     first[at], name_0);
 }
 
 std::size_t measure_bucket_bytes(CommunicatorBackend& comm, CommStream* comm_stream, std::size_t total) {
@@ -69,15 +96,15 @@ std::size_t measure_bucket_bytes(CommunicatorBackend& comm, CommStream* comm_str
 
 std::size_t agree_on_bucket_bytes(CommunicatorBackend& comm, CommStream* comm_stream,
                                   std::span<const std::size_t> sizes, const ReducerOptions& options) {
-  auto const all =
-      comm.host_all_gather("reducer's options", {hash_layout(sizes, options), bytes_from_environment()});
+  auto const layout = list_layout(sizes, options);
+  auto const all = comm.host_all_gather("reducer's options", {hash(layout), bytes_from_environment()});
   // Every rank gets the same data and throws the same error; rank 0 reports it.
   auto const throw_on_all_ranks = [&](const std::string& text) {
     throw Error(ErrorCode::usage, text, comm.rank() != 0);
   };
   for (std::size_t r = 1; r < all.size(); ++r) {
     if (all[r].at(0) != all[0].at(0))
-      throw_on_all_ranks(fmt::format("reducer: rank {} has other parameters or options than rank 0", r));
+      throw_on_all_ranks("reducer: " + describe_difference(comm, static_cast<int>(r), layout));
   }
   auto const requested = all[0].at(1);
   if (requested == not_a_number)

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "communicator/bucket_span.hpp"
+#include "failure/background_errors.hpp"
 #include "reducer/reduction.hpp"
 
 namespace muster::detail {
@@ -100,6 +101,7 @@ class HostQueue : public BucketQueue {
 
   void run() {
     pthread_setname_np(pthread_self(), "muster-reducer");  // as the timeline shows it
+    control::BackgroundErrors const kept;
     ::prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);  // ns that a sleep may be late; the default is 50,000
     std::unique_lock lock(mutex_);
     while (true) {
@@ -124,8 +126,12 @@ class HostQueue : public BucketQueue {
   }
 
   void check() {
-    std::lock_guard const lock(mutex_);
-    if (error_) std::rethrow_exception(error_);
+    std::unique_lock lock(mutex_);
+    auto const error = error_;
+    lock.unlock();
+    if (!error) return;
+    comm_->check_job();
+    std::rethrow_exception(error);
   }
 
   std::shared_ptr<CommunicatorBackend> comm_;

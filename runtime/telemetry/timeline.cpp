@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "failure/background_errors.hpp"
 #include "log.hpp"
 
 namespace muster::observe {
@@ -82,6 +83,7 @@ Timeline::~Timeline() {
 
 void Timeline::mark_clock() noexcept {
   if (!plane_ || plane_->rank() == 0 || plane_->failed()) return;
+  control::BackgroundErrors const dropped;
   try {
     auto const offset = control::measure_clock_offset(*plane_);
     std::lock_guard const lock(part_->mutex);

@@ -10,7 +10,6 @@
 
 #include "communicator/host/premul_sum.hpp"
 #include "communicator/host/reduce_elements.hpp"
-#include "roster/roster.hpp"
 
 namespace muster::detail {
 namespace {
@@ -147,11 +146,6 @@ std::vector<control::Blob> ControlPlaneCommunicator::gather(const void* bytes, s
     blobs.push_back(std::move(*blob));
   }
   return blobs;
-}
-
-std::string ControlPlaneCommunicator::describe_rank(int rank) const {
-  auto const member = group_.members().at(static_cast<std::size_t>(rank));
-  return bootstrap::describe_rank(group_.job().roster.at(static_cast<std::size_t>(member)));
 }
 
 void ControlPlaneCommunicator::check_same_call(const std::vector<control::Blob>& blobs) {

@@ -50,8 +50,6 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   // The same where no rank may be lost.
   std::vector<control::Blob> gather(const void* bytes, std::size_t length);
   std::string round_name() const;
-  // "rank 2 (host node1)", of a rank of this communicator.
-  std::string describe_rank(int rank) const;
   void check_same_call(const std::vector<control::Blob>& blobs);
   // Broadcasts root's bytes, in place.
   void broadcast_bytes(std::byte* bytes, std::size_t length, int root);

@@ -10,6 +10,7 @@
 
 #include "cuda/kernel_checks.hpp"
 #include "cuda/kernel_parameters.hpp"
+#include "failure/background_errors.hpp"
 #include "log.hpp"
 
 namespace muster::detail {
@@ -32,6 +33,7 @@ class NcclStream : public CommStream {
   // about to end then.
   ~NcclStream() override {
     if (std::uncaught_exceptions() > unwinding_) return;
+    control::BackgroundErrors const dropped;
     try {
       comm_->synchronize(stream_);
     } catch (const Error&) {

@@ -125,11 +125,10 @@ typedef struct muster_loss {
 typedef void (*muster_save)(const muster_loss* loss, void* context);
 /* save(loss, context) is called once after a rank was lost: by this rank's next call of Muster, or by the
  * call in which it waits, right before the call fails with MUSTER_ERROR_LOST_RANK. It runs on that call's
- * thread, or on a reducer's thread where that notices the loss first. It may do anything except call this job
- * and its communicators. If it does not return within deadline_ms after the loss (with abort_grace_ms 0 after
- * its call), the process ends with MUSTER_TEMPORARY. A later call replaces the function. After
- * muster_shrink() it is called again for the next loss. `context` must stay valid as long as the job's
- * handle. */
+ * thread. It may do anything except call this job and its communicators. If it does not return within
+ * deadline_ms after the loss (with abort_grace_ms 0 after its call), the process ends with MUSTER_TEMPORARY.
+ * A later call replaces the function. After muster_shrink() it is called again for the next loss. `context`
+ * must stay valid as long as the job's handle. */
 MUSTER_API int muster_on_rank_lost(muster_job* job, muster_save save, void* context, int64_t deadline_ms);
 /* From now on the loss of one of these ranks does not end the job, as muster::Job::survive_loss_of().
  * Collective. MUSTER_USAGE without tolerate_rank_loss, for rank 0 and for ranks that do not exist. */

@@ -20,8 +20,7 @@ class PendingWork;  // runtime/communicator/pending_work.hpp
 /// On host memory a thread of the communicator runs them, in the order of the calls; a later call that is not
 /// asynchronous runs after them. On "nccl" they are enqueued as without async(), and the Work is an event on
 /// their stream. Each operation is limited by JoinOptions::operation_timeout, on host memory from when the
-/// thread reaches it: wait() and the destructor also wait for all earlier operations. A lost rank's
-/// on_rank_lost() function may run on the communicator's thread.
+/// thread reaches it: wait() and the destructor also wait for all earlier operations.
 ///
 /// Wait for all Works before Job::leave(). Not thread-safe.
 class MUSTER_EXPORT Work {

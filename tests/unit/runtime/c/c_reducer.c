@@ -154,7 +154,7 @@ static void check_refused_reducers(muster_communicator* world) {
   if (muster_communicator_size(world) > 1) {
     other[2] += (size_t)(rank == 1);
     FAILS(muster_reducer_new(world, PARAMETERS, other, NULL, NULL, &reducer), MUSTER_USAGE,
-          MUSTER_ERROR_USAGE, "rank 1 has other parameters");
+          MUSTER_ERROR_USAGE, "elements on rank 1 (");
     CHECK(muster_last_error_reported_elsewhere() == (rank != 0));
   }
 }

@@ -88,3 +88,14 @@ TEST_CASE("a rank that reports without end does not exhaust rank 0's memory") {
   CHECK_FALSE(calls.add(2, report(0, "split"), roster));  // forgotten
   CHECK(calls.add(2, report(69'999, "split"), roster));   // not forgotten
 }
+
+TEST_CASE("with too many operations the oldest is forgotten, whatever its communicator is called") {
+  auto const roster = ControlPlaneFixture::make_roster(3);
+  CallComparison calls;
+  REQUIRE_FALSE(calls.add(1, report(1, "barrier", "z"), roster));
+  for (std::uint64_t number = 1; number < 65'536; ++number)
+    REQUIRE_FALSE(calls.add(1, report(number, "barrier"), roster));
+  REQUIRE_FALSE(calls.add(1, report(1, "barrier", "a"), roster));  // one too many
+  CHECK(calls.add(2, report(1, "split", "a"), roster));
+  CHECK_FALSE(calls.add(2, report(1, "split", "z"), roster));
+}

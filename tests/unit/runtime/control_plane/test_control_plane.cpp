@@ -77,6 +77,7 @@ TEST_CASE("when the missing ranks wait in another call, the error names the rank
       if (rank == 1 || rank == 2) plane.gather("inner", {1, 2, 3}, {}, 20s);
     });
     REQUIRE(thrown[0]);
+    CHECK(thrown[0]->code() == ErrorCode::deadline);
     return std::string(thrown[0]->what());
   };
   SECTION("which is not in this call") {
@@ -96,6 +97,44 @@ TEST_CASE("when the missing ranks wait in another call, the error names the rank
         "; only rank 0 (host h0, GPU 0000:00:00.0) came; rank 3 is in no call of Muster's; ranks 1, 2 are "
         "in inner"));
   }
+}
+
+TEST_CASE("when ranks wait for each other in different calls, the error is one of usage") {
+  constexpr const char* rule = ": all ranks must make the same calls in the same order";
+  ThrownErrors thrown;
+  SECTION("two calls") {
+    thrown = ControlPlaneFixture(4).run_on_all([](int rank, ControlPlane& plane) {
+      rank < 2 ? plane.barrier("a", short_wait) : plane.barrier("b", 20s);
+    });
+    REQUIRE(thrown[0]);
+    CHECK(has(thrown[0]->what(), "a: 2 of 4 ranks missing after 3 s: rank 2 (host h2"));
+    CHECK(has(thrown[0]->what(), " wait in b for rank 0 (host h0"));
+  }
+  SECTION("three calls") {
+    thrown = ControlPlaneFixture(3).run_on_all([](int rank, ControlPlane& plane) {
+      rank == 0 ? plane.barrier("a", short_wait) : plane.barrier(rank == 1 ? "b" : "c", 20s);
+    });
+    REQUIRE(thrown[0]);
+    CHECK(has(thrown[0]->what(), "rank 1 is in b; rank 2 is in c"));
+  }
+  SECTION("an operation and a barrier") {
+    ControlPlaneFixture fixture(2);
+    auto const state = fixture.planes[0]->register_communicator("world");
+    state->number = 1;
+    state->inside = true;
+    thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
+      if (rank == 1) return plane.barrier("epoch", 20s);
+      std::this_thread::sleep_for(short_wait);
+      plane.fail_operation({0, 1},
+                           {.communicator = "world", .number = 1, .operation = "all_reduce", .waited = 3s});
+    });
+    REQUIRE(thrown[0]);
+    CHECK(has(thrown[0]->what(), "rank 1 (host h1, GPU 0000:01:00.0) waits in epoch for rank 0 (host h0"));
+  }
+  INFO(thrown[0]->what());
+  CHECK(thrown[0]->exit_code() == 64);
+  CHECK(has(thrown[0]->what(), rule));
+  CHECK(count_reporters(thrown) == 1);
 }
 
 TEST_CASE("a rank that leaves while others wait for it in a call ends the job at once") {

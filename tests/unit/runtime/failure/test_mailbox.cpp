@@ -6,6 +6,7 @@
 
 #include "catch.hpp"
 #include "clock.hpp"
+#include "failure/background_errors.hpp"
 #include "failure/mailbox.hpp"
 #include "repeat_error.hpp"
 
@@ -50,4 +51,21 @@ TEST_CASE("a tolerated loss is printed by this rank if the rank that should prin
   });
   CHECK_FALSE(throws_elsewhere(mailbox));
   check.join();
+}
+
+TEST_CASE("the program has not observed a failure whose error Muster keeps, so this rank prints it") {
+  Mailbox mailbox(0);
+  int calls = 0;
+  mailbox.on_loss([&](const Failure&) { ++calls; });
+  mailbox.fail(loss_of_rank_1);
+  {
+    BackgroundErrors const kept;
+    CHECK_THROWS_AS(mailbox.check(), Error);
+  }
+  CHECK(calls == 0);
+  CHECK_FALSE(mailbox.failure_observed());
+  CHECK(mailbox.claim_report());
+  CHECK(throws_elsewhere(mailbox));
+  CHECK(calls == 1);
+  CHECK(mailbox.failure_observed());
 }

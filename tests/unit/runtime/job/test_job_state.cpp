@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job from join() to leave(), as one of its ranks has it; the ranks are threads of one process.
+#include <unistd.h>
+
 #include <array>
+#include <cstdio>
+#include <new>
 #include <optional>
+#include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -24,7 +29,7 @@ namespace {
 static_assert(std::is_same_v<decltype(detail::JobInternals::plane(std::declval<Job&>())),
                              std::shared_ptr<ControlPlane>>);
 
-// Keeps the deadline of its end.
+// Keeps the deadline of its end, or fails there.
 class EndingGpu : public detail::Gpu {
  public:
   const std::string& pci_address() const noexcept override { return none_; }
@@ -33,15 +38,38 @@ class EndingGpu : public detail::Gpu {
   std::shared_ptr<detail::CommunicatorBackend> world(detail::CommunicatorGroup, const Deadline&) override {
     return nullptr;
   }
-  void finalize(const Deadline& deadline) override { end_ = deadline; }
+  void finalize(const Deadline& deadline) override {
+    end_ = deadline;
+    if (fails) throw std::bad_alloc();
+  }
   void abort_all() noexcept override {}
   void abort() noexcept override {}
   const std::optional<Deadline>& end() const { return end_; }
+
+  bool fails = false;
 
  private:
   std::string none_;
   std::optional<Deadline> end_;
 };
+
+// What `call` prints.
+template <typename Call>
+std::string stderr_of(Call call) {
+  std::FILE* const file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  int const before = ::dup(STDERR_FILENO);
+  ::dup2(::fileno(file), STDERR_FILENO);
+  call();
+  std::fflush(stderr);
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  std::rewind(file);
+  std::array<char, 4096> text{};
+  auto const length = std::fread(text.data(), 1, text.size(), file);
+  std::fclose(file);
+  return {text.data(), length};
+}
 
 std::unique_ptr<detail::JobState> make_state(const ControlPlaneFixture& fixture, int rank,
                                              std::chrono::milliseconds deadline) {
@@ -95,6 +123,17 @@ TEST_CASE("the last wait of leave() is shorter by the time that its first one to
   CHECK(has(thrown[0]->what(), "leave: 1 of 2 ranks missing after "));
   CHECK_FALSE(has(thrown[0]->what(), "after 2 s"));
   CHECK_FALSE(has(thrown[0]->what(), "after 3 s"));  // with the time for the gathering
+}
+
+TEST_CASE("the destructor prints what ends leave(), also if it is none of Muster's errors") {
+  auto const gpu = std::make_shared<EndingGpu>();
+  gpu->fails = true;
+  auto const lines = stderr_of([&] {
+    ControlPlaneFixture fixture(1);
+    make_state(fixture, 0, 20s)->communicators.gpu = gpu;
+  });
+  REQUIRE(gpu->end());
+  CHECK(lines == "muster: leave failed on rank 0 (host h0, GPU 0000:00:00.0): std::bad_alloc\n");
 }
 
 TEST_CASE("whatever on_rank_lost()'s function throws is dropped, and the call throws the loss") {

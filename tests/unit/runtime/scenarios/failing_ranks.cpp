@@ -10,6 +10,8 @@
 //   trickles     each rank enters an all-reduce some time after the rank before it
 //   apart        waits in an all-reduce while the other ranks are in a barrier of the control plane
 //   background   does not enter an all-reduce that the other ranks have started in the background
+//   computes     is killed while the other ranks compute and an all-reduce runs in the background
+//   drops        is killed; the other ranks drop the Work of an all-reduce, and main returns
 //   unwinding    ends with an exception of its own while an all-reduce runs in the background
 //   throws       ends with an exception of its own
 //   forgets      no rank calls leave()
@@ -119,6 +121,14 @@ void receive_other_message(muster::Communicator& world, const std::string& what)
   if (world.rank() == world.size() - 1) world.recv(values, 0);
 }
 
+// The last rank is killed while the others only have an all-reduce in the background.
+void lose_rank_in_background(muster::Communicator& world, bool computes) {
+  if (world.rank() == world.size() - 1) kill(getpid(), SIGKILL);
+  std::vector<float> values(1000, 1.0f);
+  auto const work = world.all_reduce_async(values);
+  if (computes) std::this_thread::sleep_for(20s);
+}
+
 // The last rank starts an all-reduce that no other rank enters, and throws.
 void run_while_unwinding(muster::Job& job, muster::Communicator& world) {
   if (job.rank() < job.size() - 1) return job.barrier("epoch");
@@ -222,6 +232,10 @@ int run(const std::string& what, bool on_fakes) {
   if (what == "returns" && last) return 0;
   if (what == "trickles") std::this_thread::sleep_for(job.rank() * job.rank() * 1600ms);
   if (what == "apart" && !last) job.barrier("epoch", 3s);
+  if (what == "computes" || what == "drops") {
+    lose_rank_in_background(world, what == "computes");
+    return 0;
+  }
   if (what == "unwinding") run_while_unwinding(job, world);
   if (what == "background" && !last) {
     std::vector<float> values(1000, 1.0f);
