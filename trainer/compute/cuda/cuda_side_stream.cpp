@@ -35,8 +35,13 @@ class CudaPinnedRange final : public PinnedRange {
 
 }  // namespace
 
+// A pipeline's next stage waits for what NCCL sends on it: that starts before what computes beside it.
 CudaSideStream::CudaSideStream(Gpu& gpu) : gpu_(gpu), main_position_(gpu) {
-  gpu_.driver().require(gpu_.driver().stream_create(&stream_, CU_STREAM_NON_BLOCKING), "no stream");
+  const auto& driver = gpu_.driver();
+  int least = 0;
+  int greatest = 0;
+  driver.require(driver.get_stream_priorities(&least, &greatest), "no stream priorities");
+  driver.require(driver.stream_create_with_priority(&stream_, CU_STREAM_NON_BLOCKING, greatest), "no stream");
 }
 
 CudaSideStream::~CudaSideStream() { gpu_.driver().stream_destroy(stream_); }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CudaCompute's operations, each against the CPU's in double.
+#include <dlfcn.h>
+
 #include <cmath>
 
 #include "catch.hpp"
@@ -330,6 +332,19 @@ TEST_CASE("a side stream and the main one wait for each other where they are tol
   CHECK(static_cast<const float*>(copy.data())[count - 1] == 3);
   CHECK(values.values() == std::vector<float>(count));
 }
+
+#ifdef FAKE_CUDA_FILE
+TEST_CASE("a side stream has the highest priority: a pipeline's next stage waits for it") {
+  Both on;
+  void* const cuda = dlopen(FAKE_CUDA_FILE, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(cuda != nullptr);
+  auto* const urgent_streams = reinterpret_cast<int (*)()>(dlsym(cuda, "fake_cuda_urgent_streams"));
+  const int before = urgent_streams();
+  const auto side = on.gpu.open_side_stream();
+  CHECK(urgent_streams() == before + 1);
+  dlclose(cuda);
+}
+#endif
 
 TEST_CASE("with MUSTER_CUDA_CHECK the error of a kernel or product names it") {
   if (!TestGpu::is_fake) return;
