@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank is lost while a thread of Muster waits for it: the program has not observed the loss until a call of
 // its own throws.
+#include <atomic>
+
 #include "catch.hpp"
 #include "communicator/control_plane/control_plane_communicator.hpp"
 #include "muster/communicator.hpp"
@@ -23,8 +25,13 @@ struct LossOfRank1 {
       Communicator world(std::make_shared<detail::ControlPlaneCommunicator>(
           detail::CommunicatorGroup(make_connected_context(fixture, rank, 60s), "host")));
       Reducer reducer(world, std::vector<std::size_t>{1000}, {.bucket_bytes = 4000});
-      if (rank == 1) return plane.abort_connections();
+      if (rank == 1) {
+        // Rank 0 may still make its communicators, and a loss then would end that.
+        for (Deadline const limit(100s); !is_ready && !limit.passed();) std::this_thread::sleep_for(1ms);
+        return plane.abort_connections();
+      }
       program = std::this_thread::get_id();
+      is_ready = true;
       call(world, reducer);
     });
     if (thrown[0]) error = thrown[0];
@@ -33,6 +40,7 @@ struct LossOfRank1 {
   bool observed() const { return fixture.planes[0]->failure_observed(); }
 
   ControlPlaneFixture fixture{2};
+  std::atomic<bool> is_ready{false};
   std::thread::id program, on_loss_thread;
   std::optional<Error> error;
 };
