@@ -39,9 +39,7 @@ FAKE_CUDA=late same sharded elastic-late 2 --shard-optimizer --elastic=1
 central=(--strategy=central-storage --threads=1 --deterministic --chunk=1)
 run central 2 "${central[@]}"
 FAKE_CUDA=late same central central-late 2 "${central[@]}"
-FAKE_CUDA_SEED=2 same central central-seed 2 "${central[@]}"
 
 served=(--strategy=parameter-server --threads=1 --servers=1 --deterministic --chunk=1)
 run served 3 "${served[@]}"
 FAKE_CUDA=late same served served-late 3 "${served[@]}"
-FAKE_CUDA_SEED=3 same served served-seed 3 "${served[@]}"

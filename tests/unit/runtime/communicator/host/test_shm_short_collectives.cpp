@@ -38,7 +38,7 @@ std::vector<CollectiveCall> random_calls(int ranks, unsigned seed, std::vector<s
   for (int r = 0; r < ranks; ++r) counts.push_back(random() % 40);
   std::vector<CollectiveCall> calls;
   CollectiveCall call{.kind = OperationKind::barrier, .type = DataType::int32};
-  for (int i = 0, same = 0; i < 1000; ++i, --same) {
+  for (int i = 0, same = 0; i < 500; ++i, --same) {
     if (same == 0) {
       same = 1 + static_cast<int>(random() % 64);
       call = {.kind = kinds[random() % std::size(kinds)], .type = DataType::int32};
@@ -173,7 +173,7 @@ int count_wrong(ShmShortCollectives& shm, const std::vector<CollectiveCall>& cal
 
 TEST_CASE("short collectives in shared memory are right, whichever rank is ahead") {
   auto const ranks = GENERATE(2, 3, 5);
-  auto const seed = GENERATE(1u, 2u, 3u);
+  auto const seed = GENERATE(1u, 2u);
   std::vector<std::size_t> counts;
   auto const calls = random_calls(ranks, seed, counts);
   Ranks all(ranks);
