@@ -164,7 +164,8 @@ ncclResult_t FakeExchange::messages(const std::vector<FakeMessage>& sends,
       at += sizeof label;
       found = label.to == static_cast<std::uint64_t>(rank_);
       if (found && label.bytes != recv.bytes) result = ncclInvalidUsage;
-      if (found && result == ncclSuccess) std::memcpy(recv.to, slot(recv.peer) + at, recv.bytes);
+      if (found && result == ncclSuccess && recv.bytes > 0)
+        std::memcpy(recv.to, slot(recv.peer) + at, recv.bytes);
       at += label.bytes;
     }
   }
