@@ -51,7 +51,7 @@ bool InterHostAllReduce::is_swapped(const Piece& piece) const {
          (piece.wire == piece.type || piece.count * size_of(piece.wire) <= unsplit_bytes_two_leaders);
 }
 
-bool InterHostAllReduce::is_short(const Piece& piece) const {
+bool InterHostAllReduce::is_unsplit(const Piece& piece) const {
   return piece.count * size_of(piece.wire) <= unsplit_bytes;
 }
 
@@ -71,7 +71,7 @@ void InterHostAllReduce::start(const Piece& piece) {
     current.received.resize(std::max(current.received.size(), bytes));
     return begin_swap(piece.in, current.received.data(), bytes, after(1), current.batch);
   }
-  if (is_short(piece)) return;
+  if (is_unsplit(piece)) return;
   auto const own = slice(piece, own_).count * size_of(piece.wire);
   current.received.resize(std::max(current.received.size(), own * (leaders_.size() - 1)));
   for (std::size_t i = 1; i < leaders_.size() && own > 0; ++i)
@@ -86,7 +86,7 @@ void InterHostAllReduce::start(const Piece& piece) {
 
 void InterHostAllReduce::finish() {
   InFlight& current = in_flight_[finished_++ % in_flight_.size()];
-  if (!is_swapped(current.piece) && is_short(current.piece)) return recursive_doubling(current);
+  if (!is_swapped(current.piece) && is_unsplit(current.piece)) return recursive_doubling(current);
   messages_.wait(current.batch);
   if (is_swapped(current.piece)) return reduce_pair(current);
   reduce_slice(current);

@@ -51,7 +51,7 @@ class InterHostAllReduce : public HostAllReduce {
   };
 
   bool is_swapped(const Piece& piece) const;
-  bool is_short(const Piece& piece) const;
+  bool is_unsplit(const Piece& piece) const;
   Slice slice(const Piece& piece, std::size_t leader) const;
   // The leader `steps` places after this one, cyclically.
   std::size_t after(std::size_t steps) const { return (own_ + steps) % leaders_.size(); }
