@@ -35,10 +35,12 @@ class CommunicatorBase : public CommunicatorBackend {
   explicit CommunicatorBase(CommunicatorGroup group) : group_(std::move(group)) {}
   /// @throws Error(ErrorCode::usage) when the communicator has ended.
   virtual void require_open() const {}
-  /// Records that this rank enters the call. `reports_counts`: see CommunicatorGroup::begin_call().
-  void begin(const CollectiveCall& call, bool reports_counts = false) {
-    if (call.is_message()) return group_.begin_messages(to_string(call.kind), {&call.peer, 1});
-    group_.begin_call(call, reports_counts);
+  /// Records that this rank enters the call. `reports_counts` and the result, which a message does not
+  /// change: see CommunicatorGroup::begin_call().
+  std::uint64_t begin(const CollectiveCall& call, bool reports_counts = false) {
+    if (!call.is_message()) return group_.begin_call(call, reports_counts);
+    group_.begin_messages(to_string(call.kind), {&call.peer, 1});
+    return group_.digest();
   }
   /// What a rank on host memory runs. Without elements it waits for the other ranks, so that one whose call
   /// has some is found there.

@@ -111,18 +111,19 @@ void CommunicatorGroup::begin_operation(const char* operation) {
   operation_state_->enter(operation);
 }
 
-void CommunicatorGroup::begin_call(const CollectiveCall& call, bool reports_counts) {
+std::uint64_t CommunicatorGroup::begin_call(const CollectiveCall& call, bool reports_counts) {
   start_operation();
-  operation_state_->enter(call);
-  if (call_reports_ == CallReports::none || !job_->plane || size() == 1) return;
-  if (!is_reported_by_default(++calls_) && call_reports_ != CallReports::all) return;
-  protocol::CallReport report{name_, number(), size(), describe_call(call), digest()};
+  auto const digest = operation_state_->enter(call);
+  if (call_reports_ == CallReports::none || !job_->plane || size() == 1) return digest;
+  if (!is_reported_by_default(++calls_) && call_reports_ != CallReports::all) return digest;
+  protocol::CallReport report{name_, number(), size(), describe_call(call), digest};
   if (reports_counts && call.kind == OperationKind::all_to_all_v && size() <= most_ranks_with_counts) {
     report.rank = rank();
     report.send_counts.assign(call.counts.begin(), call.counts.end());
     report.recv_counts.assign(call.recv_counts.begin(), call.recv_counts.end());
   }
   job_->plane->report_call(report);
+  return digest;
 }
 
 void CommunicatorGroup::begin_setup(const char* operation) {

@@ -60,7 +60,8 @@ class CommunicatorGroup {
   /// The same for a call of an operation. Rank 0 compares the first calls on each communicator and some later
   /// ones, all calls with MUSTER_CHECK=calls: the job fails soon after ranks made different calls.
   /// `reports_counts`: it also compares the counts of an all_to_all_v, which this backend does not do itself.
-  void begin_call(const CollectiveCall& call, bool reports_counts = false);
+  /// Returns digest().
+  std::uint64_t begin_call(const CollectiveCall& call, bool reports_counts = false);
   /// Fails the job because ranks make different calls in the last operation, and throws the failure, which
   /// names them.
   [[noreturn]] void fail_mismatch() const;

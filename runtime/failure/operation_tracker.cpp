@@ -19,17 +19,16 @@ std::uint64_t mix(std::uint64_t digest) {
 
 void OperationState::enter(const char* name) { enter(name, no_call, 0, fnv1a(name)); }
 
-void OperationState::enter(const detail::CollectiveCall& call) {
-  enter(detail::to_string(call.kind), call.counts.empty() ? call.packed_arguments() : no_call, call.count,
-        call.digest());
+std::uint64_t OperationState::enter(const detail::CollectiveCall& call) {
+  return enter(detail::to_string(call.kind), call.counts.empty() ? call.packed_arguments() : no_call,
+               call.count, call.digest());
 }
 
-void OperationState::enter(const char* name, std::uint64_t arguments, std::uint64_t count,
-                           std::uint64_t operation_digest) {
+std::uint64_t OperationState::enter(const char* name, std::uint64_t arguments, std::uint64_t count,
+                                    std::uint64_t operation_digest) {
   constexpr auto order = std::memory_order_relaxed;
   auto const sequence = number.load(order) + 1;
   auto const digest = earlier_operations_ ^ operation_digest;
-  digest_.store(digest, order);
   auto& recent = recent_[sequence % recent_.size()];
   // A reader that sees a part of this record sees the number before it, too, and takes the record for none.
   std::atomic_thread_fence(std::memory_order_release);
@@ -41,6 +40,7 @@ void OperationState::enter(const char* name, std::uint64_t arguments, std::uint6
   number.store(sequence, std::memory_order_release);
   earlier_operations_ = mix(digest);
   if (flight_recorder) flight_recorder->enter(name, group.c_str(), sequence);
+  return digest;
 }
 
 void OperationState::enter_point_to_point(const char* name) {

@@ -28,14 +28,14 @@ struct OperationState {
 
   /// Counts a collective operation. `name`: a string literal.
   void enter(const char* name);
-  /// Counts a call of one.
-  void enter(const detail::CollectiveCall& call);
+  /// Counts a call of one, and returns digest(), which a short call would wait for if it read it from memory.
+  std::uint64_t enter(const detail::CollectiveCall& call);
   /// A point-to-point message. Not counted, because not every rank takes part.
   void enter_point_to_point(const char* name);
   /// The operation with this number, with the arguments of a call; empty when it is not among the last few.
   std::string operation_at(std::uint64_t sequence) const;
   /// Of all operations so far: equal on all ranks as long as they make the same calls in the same order.
-  std::uint64_t digest() const { return digest_.load(std::memory_order_relaxed); }
+  std::uint64_t digest() const { return recent_[number.load() % recent_.size()].digest.load(); }
   /// digest() after the operation with this number, then after each one before it, as far as they are known.
   std::vector<std::uint64_t> digests_until(std::uint64_t sequence) const;
 
@@ -52,7 +52,8 @@ struct OperationState {
   // Of an operation without arguments, and of one whose counts for each rank are not kept.
   static constexpr std::uint64_t no_call = ~std::uint64_t{0};
 
-  void enter(const char* name, std::uint64_t arguments, std::uint64_t count, std::uint64_t operation_digest);
+  std::uint64_t enter(const char* name, std::uint64_t arguments, std::uint64_t count,
+                      std::uint64_t operation_digest);
   bool is_recent(std::uint64_t sequence) const {
     auto const now = number.load();
     // The program may be writing the next record already.
@@ -60,7 +61,6 @@ struct OperationState {
   }
 
   std::array<CallRecord, 32> recent_{};
-  std::atomic<std::uint64_t> digest_{0};
   // Of what came before the next operation. It is mixed after an operation has begun, because the next one
   // would wait for it.
   std::uint64_t earlier_operations_ = 0;

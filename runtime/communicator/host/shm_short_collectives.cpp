@@ -74,25 +74,24 @@ bool ShmShortCollectives::is_short(const CollectiveCall& call) const {
 }
 
 void ShmShortCollectives::run(const CollectiveCall& call, std::uint64_t digest) {
-  digest_ = digest;
   begin_round();
   switch (call.kind) {
     case OperationKind::barrier:
-      return barrier();
+      return barrier(digest);
     case OperationKind::all_reduce:
-      return reduce(call, static_cast<std::byte*>(call.out));
+      return reduce(call, static_cast<std::byte*>(call.out), digest);
     case OperationKind::reduce:
-      return reduce(call, call.peer == rank_ ? static_cast<std::byte*>(call.out) : nullptr);
+      return reduce(call, call.peer == rank_ ? static_cast<std::byte*>(call.out) : nullptr, digest);
     case OperationKind::broadcast:
-      return broadcast(call);
+      return broadcast(call, digest);
     case OperationKind::all_gather:
     case OperationKind::all_gather_v:
-      return all_gather(call);
+      return all_gather(call, digest);
     case OperationKind::all_to_all:
-      return all_to_all(call);
+      return all_to_all(call, digest);
     case OperationKind::reduce_scatter:
     case OperationKind::reduce_scatter_v:
-      return reduce_scatter(call);
+      return reduce_scatter(call, digest);
     default:
       throw_not_run(call.kind);
   }
@@ -113,73 +112,78 @@ void ShmShortCollectives::begin_round() {
   begun_ = needed;
 }
 
-void ShmShortCollectives::write(const void* data, std::size_t bytes) {
+void ShmShortCollectives::write(const void* data, std::size_t bytes, std::uint64_t digest) {
   copy(place(rank_, bytes), data, bytes);
   auto& mine = line(rank_, round_);
-  mine.digest = digest_;
+  mine.digest = digest;
   mine.round.store(round_, std::memory_order_release);
 }
 
-const std::byte* ShmShortCollectives::read(int rank, std::size_t bytes) {
+const std::byte* ShmShortCollectives::read(int rank, std::size_t bytes, std::uint64_t digest) {
   auto& theirs = line(rank, round_);
   wait_.until(theirs.round, round_);
-  if (theirs.digest != digest_) on_mismatch_();
+  if (theirs.digest != digest) on_mismatch_();
   return place(rank, bytes);
 }
 
 // `out` is null on ranks that do not want the result.
-void ShmShortCollectives::reduce(const CollectiveCall& call, std::byte* out) {
+void ShmShortCollectives::reduce(const CollectiveCall& call, std::byte* out, std::uint64_t digest) {
   auto const bytes = call.count * size_of(call.type);
-  write(call.in, bytes);
+  write(call.in, bytes, digest);
   if (out == nullptr) return;
-  for (int r = 0; r < ranks_; ++r) operands_[static_cast<std::size_t>(r)] = read(r, bytes);
+  for (int r = 0; r < ranks_; ++r)
+    operands_[static_cast<std::size_t>(r)] = r == rank_ ? call.in : read(r, bytes, digest);
   begun_ = round_;
   reduce_elements(out, operands_, call.count, call.type, call.reduction, ranks_);
 }
 
-void ShmShortCollectives::broadcast(const CollectiveCall& call) {
+void ShmShortCollectives::broadcast(const CollectiveCall& call, std::uint64_t digest) {
   auto const bytes = call.count * size_of(call.type);
-  if (call.peer == rank_) return write(call.in, bytes);
-  write(nullptr, 0);
-  copy(call.out, read(call.peer, bytes), bytes);
+  if (call.peer == rank_) return write(call.in, bytes, digest);
+  write(nullptr, 0, digest);
+  copy(call.out, read(call.peer, bytes, digest), bytes);
 }
 
-void ShmShortCollectives::all_gather(const CollectiveCall& call) {
-  write(call.in, share_bytes(call, rank_));
+void ShmShortCollectives::all_gather(const CollectiveCall& call, std::uint64_t digest) {
+  write(call.in, share_bytes(call, rank_), digest);
   auto* share = static_cast<std::byte*>(call.out);
   for (int r = 0; r < ranks_; ++r) {
     auto const bytes = share_bytes(call, r);
-    auto const* const theirs = read(r, bytes);
-    copy(share, r == rank_ ? static_cast<const std::byte*>(call.in) : theirs, bytes);
+    copy(share, r == rank_ ? call.in : read(r, bytes, digest), bytes);
     share += bytes;
   }
   begun_ = round_;
 }
 
-void ShmShortCollectives::reduce_scatter(const CollectiveCall& call) {
+void ShmShortCollectives::reduce_scatter(const CollectiveCall& call, std::uint64_t digest) {
   std::size_t before = 0;
   for (int r = 0; r < rank_; ++r) before += share_bytes(call, r);
   auto const bytes = call.in_count(static_cast<std::size_t>(ranks_)) * size_of(call.type);
-  write(call.in, bytes);
-  for (int r = 0; r < ranks_; ++r) operands_[static_cast<std::size_t>(r)] = read(r, bytes) + before;
+  write(call.in, bytes, digest);
+  auto const* const own_data = static_cast<const std::byte*>(call.in);
+  for (int r = 0; r < ranks_; ++r)
+    operands_[static_cast<std::size_t>(r)] = (r == rank_ ? own_data : read(r, bytes, digest)) + before;
   begun_ = round_;
   auto const own = share_bytes(call, rank_) / size_of(call.type);
   if (own > 0) reduce_elements(call.out, operands_, own, call.type, call.reduction, ranks_);
 }
 
-void ShmShortCollectives::all_to_all(const CollectiveCall& call) {
+void ShmShortCollectives::all_to_all(const CollectiveCall& call, std::uint64_t digest) {
   auto const slice = call.count * size_of(call.type);
   auto const bytes = slice * static_cast<std::size_t>(ranks_);
-  write(call.in, bytes);
+  write(call.in, bytes, digest);
   auto* to = static_cast<std::byte*>(call.out);
+  auto const* const own_data = static_cast<const std::byte*>(call.in);
   for (int r = 0; r < ranks_; ++r, to += slice)
-    copy(to, read(r, bytes) + static_cast<std::size_t>(rank_) * slice, slice);
+    copy(to, (r == rank_ ? own_data : read(r, bytes, digest)) + static_cast<std::size_t>(rank_) * slice,
+         slice);
   begun_ = round_;
 }
 
-void ShmShortCollectives::barrier() {
-  write(nullptr, 0);
-  for (int r = 0; r < ranks_; ++r) read(r, 0);
+void ShmShortCollectives::barrier(std::uint64_t digest) {
+  write(nullptr, 0, digest);
+  for (int r = 0; r < ranks_; ++r)
+    if (r != rank_) read(r, 0, digest);
   begun_ = round_;
 }
 

@@ -56,17 +56,18 @@ class ShmShortCollectives {
   // Where a rank writes `bytes` bytes in this round.
   std::byte* place(int rank, std::size_t bytes) const;
   void begin_round();
-  // Writes this rank's data and lets the other ranks read them.
-  void write(const void* data, std::size_t bytes);
+  // Writes this rank's data and lets the other ranks read them. The digest is an argument everywhere: a
+  // member would have to pass through memory before another rank could read it.
+  void write(const void* data, std::size_t bytes, std::uint64_t digest);
   // Waits for a rank's data and compares the calls.
-  const std::byte* read(int rank, std::size_t bytes);
+  const std::byte* read(int rank, std::size_t bytes, std::uint64_t digest);
 
-  void reduce(const CollectiveCall& call, std::byte* out);
-  void broadcast(const CollectiveCall& call);
-  void all_gather(const CollectiveCall& call);
-  void reduce_scatter(const CollectiveCall& call);
-  void all_to_all(const CollectiveCall& call);
-  void barrier();
+  void reduce(const CollectiveCall& call, std::byte* out, std::uint64_t digest);
+  void broadcast(const CollectiveCall& call, std::uint64_t digest);
+  void all_gather(const CollectiveCall& call, std::uint64_t digest);
+  void reduce_scatter(const CollectiveCall& call, std::uint64_t digest);
+  void all_to_all(const CollectiveCall& call, std::uint64_t digest);
+  void barrier(std::uint64_t digest);
 
   int rank_;
   int ranks_;
@@ -76,8 +77,7 @@ class ShmShortCollectives {
   Line* lines_;
   std::byte* slots_;
   std::uint64_t round_ = 0;
-  std::uint64_t begun_ = 0;   // every other rank has begun this round
-  std::uint64_t digest_ = 0;  // of this rank's call
+  std::uint64_t begun_ = 0;  // every other rank has begun this round
   std::vector<const void*> operands_;
 };
 

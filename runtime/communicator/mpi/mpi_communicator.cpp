@@ -84,13 +84,13 @@ std::shared_ptr<CommunicatorBackend> MpiCommunicator::split(int color, int key) 
 void MpiCommunicator::run(const CollectiveCall& call, Stream) {
   requests_.require_open();
   auto const wait_scope = group_.wait_scope();
-  begin(call);
-  if (!call.is_message()) return collective(call);
+  auto const digest = begin(call);
+  if (!call.is_message()) return collective(call, digest);
   requests_.begin_message(call);
   requests_.wait_messages();
 }
 
-void MpiCommunicator::collective(const CollectiveCall& given) {
+void MpiCommunicator::collective(const CollectiveCall& given, std::uint64_t digest) {
   PremulSum const scaled(barrier_if_empty(given), rank(), ranks());
   const auto& call = scaled.call();
   if (size() == 1) {  // the result is this rank's data
@@ -98,14 +98,13 @@ void MpiCommunicator::collective(const CollectiveCall& given) {
     if (call.in != call.out && bytes > 0) std::memcpy(call.out, call.in, bytes);
     return;
   }
-  digest_ = group_.digest();
-  if (all_reduce_->is_short(call)) return all_reduce_->run_short(call, digest_);
-  requests_.begin_collective(digest_);
+  if (all_reduce_->is_short(call)) return all_reduce_->run_short(call, digest);
+  requests_.begin_collective(digest);
   switch (call.kind) {
     case OperationKind::all_reduce:
-      return all_reduce_->all_reduce(call.in, call.out, call.count, call.type, call.reduction, digest_);
+      return all_reduce_->all_reduce(call.in, call.out, call.count, call.type, call.reduction, digest);
     case OperationKind::reduce:
-      return reduce(call);
+      return reduce(call, digest);
     case OperationKind::broadcast:
       return broadcast_.broadcast(call.out, call.count * size_of(call.type), call.peer);
     case OperationKind::all_gather:
@@ -123,7 +122,7 @@ void MpiCommunicator::collective(const CollectiveCall& given) {
     case OperationKind::all_to_all_v:
       return all_to_all_v(call);
     case OperationKind::barrier:
-      return all_reduce_->barrier(digest_);
+      return all_reduce_->barrier(digest);
     default:
       throw_not_run(call.kind);
   }
@@ -131,14 +130,14 @@ void MpiCommunicator::collective(const CollectiveCall& given) {
 
 // All-reduces piece by piece; ranks other than root discard the result. MPI_Ireduce takes several times as
 // long.
-void MpiCommunicator::reduce(const CollectiveCall& call) {
+void MpiCommunicator::reduce(const CollectiveCall& call, std::uint64_t digest) {
   auto const piece = discarded_bytes / size_of(call.type);
   bool const is_root = rank() == call.peer;
   if (!is_root && !discarded_) discarded_ = std::make_unique_for_overwrite<std::byte[]>(discarded_bytes);
   for (std::size_t at = 0; at < call.count; at += piece) {
     void* const part = at_element(call.out, at, call.type);
     all_reduce_->all_reduce(part, is_root ? part : discarded_.get(), std::min(piece, call.count - at),
-                            call.type, call.reduction, digest_);
+                            call.type, call.reduction, digest);
   }
 }
 
@@ -210,9 +209,9 @@ void MpiCommunicator::run_group(GroupedCalls::Calls calls) {
     peers.push_back(message.call.peer);
   }
   for (const auto& recorded : calls.collectives) {
-    begin(recorded.call);
+    auto const digest = begin(recorded.call);
     group_.set_deadline(deadline);
-    collective(recorded.call);
+    collective(recorded.call, digest);
   }
   if (peers.empty()) return;
   std::sort(peers.begin(), peers.end());

@@ -40,9 +40,9 @@ class MpiCommunicator : public CommunicatorBase {
   MpiCommunicator(std::shared_ptr<MpiState> state, CommunicatorGroup group, MPI_Comm comm);
 
   void require_open() const override { requests_.require_open(); }
-  void collective(const CollectiveCall& given);
+  void collective(const CollectiveCall& given, std::uint64_t digest);
 
-  void reduce(const CollectiveCall& call);
+  void reduce(const CollectiveCall& call, std::uint64_t digest);
   // counts[r]: the elements of rank r's share.
   void all_gather(const CollectiveCall& call, std::span<const std::size_t> counts);
   void reduce_scatter(const CollectiveCall& call, std::span<const std::size_t> counts);
@@ -54,7 +54,6 @@ class MpiCommunicator : public CommunicatorBase {
   std::shared_ptr<MpiState> state_;
   MPI_Comm comm_;
   MpiRequests requests_;
-  std::uint64_t digest_ = 0;                   // of the calls up to this one
   std::unique_ptr<HostAllReduce> all_reduce_;  // null on a single rank
   MessageBroadcast broadcast_;
   std::unique_ptr<PairwiseReduceScatter> reduce_scatter_;  // created at the first use
