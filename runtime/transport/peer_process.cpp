@@ -23,7 +23,7 @@ PeerProcess::PeerProcess(Socket& socket, std::shared_ptr<const FlightRecorder> r
     : recorder_(std::move(recorder)) {
   asio::error_code ignored;
   is_local_ = control::is_local(socket.local_endpoint(ignored));
-  if (is_local_) process_ = ProcessHandle::from_peer(socket);
+  if (is_local_ && recorder_) process_ = ProcessHandle::from_peer(socket);
 }
 
 Message PeerProcess::identity_message() const {

@@ -23,7 +23,8 @@ struct DisconnectCause {
 /// known exactly; on another host they come from its last heartbeat.
 class PeerProcess {
  public:
-  /// `recorder`: this process's last call, for the other side; may be null.
+  /// `recorder`: this process's last call, for the other side. Null where nobody calls disconnect_cause(): a
+  /// handle of the other process takes a descriptor, and a leader has a connection to each rank of its host.
   PeerProcess(Socket& socket, std::shared_ptr<const FlightRecorder> recorder);
 
   /// Send once, as the first message; null when there is nothing to send.

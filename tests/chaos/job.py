@@ -7,7 +7,6 @@ import random
 import re
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -108,10 +107,10 @@ class Job:
         return self.problems
 
     def start_on_one_machine(self, output):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        return self.wait_for(self.start_ranks(output, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}))
+        # The ranks meet at a socket whose name has address and port. No other process has this address.
+        pid = os.getpid()
+        address = f"127.{pid >> 16 & 255}.{pid >> 8 & 255}.{pid & 255}"
+        return self.wait_for(self.start_ranks(output, {"MASTER_ADDR": address, "MASTER_PORT": 20000 + self.seed % 10000}))
 
     def start_on_network(self, output):
         with tempfile.TemporaryDirectory(dir=self.build) as folder, SimulatedNetwork(2, self.seed, **NETWORKS[self.network]) as network:

@@ -52,7 +52,7 @@ struct LostProcess {
     REQUIRE(read(numbers[0], &descriptor, sizeof descriptor) == sizeof descriptor);
     close(numbers[0]);
     close(numbers[1]);
-    peer.emplace(ours, nullptr);
+    peer.emplace(ours, std::make_shared<FlightRecorder>());
     CHECK(peer->handle_message(encode(protocol::FlightRecorderMemory{descriptor})));
     asio::write(ours, asio::buffer(&go, 1));
   }

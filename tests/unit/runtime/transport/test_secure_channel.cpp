@@ -2,9 +2,12 @@
 // When a connection is closed.
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -80,6 +83,21 @@ TEST_CASE(
   bool in_time = false;
   for (int i = 0; i < 5 && !in_time; ++i) in_time = disconnects_in_time();
   CHECK(in_time);
+}
+
+TEST_CASE("a connection without a recorder needs no descriptor besides its socket") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  asio::io_context io;
+  auto const count_descriptors = [] {
+    std::filesystem::directory_iterator const open_files("/proc/self/fd");
+    return std::distance(begin(open_files), end(open_files));
+  };
+  Socket socket(io, Endpoint(asio::local::stream_protocol::endpoint()).protocol(), ends[0]);
+  auto const before = count_descriptors();
+  auto const channel = std::make_shared<SecureChannel>(std::move(socket), SessionKeys{});
+  CHECK(count_descriptors() == before);
+  ::close(ends[1]);
 }
 
 TEST_CASE("TCP gives up later than the heartbeats: it cannot know whether the other process has ended") {

@@ -21,7 +21,7 @@ def start_longer(arguments, folder, steps, options=()):
 
 def lose_rank_1(run):
     run.send([1], signal.SIGKILL)
-    run.await_condition("the loss", lambda: LOST.search(run.output()))
+    run.await_condition("the loss", lambda: LOST.search(run.output()) or run.ended([1]))
 
 
 def compare_with_undisturbed(longer, run, folder):
@@ -53,7 +53,7 @@ def invite_dead_process(run, ended, slow_rank):
 
 
 def join_again(arguments, kind, folder):
-    """A rank is lost, and a new process joins. If the run ends before that, a longer one follows."""
+    """A rank is lost, and a new process joins. If the run ends or the growth takes too long before that, a longer one follows."""
     options = ["--shard-optimizer"] if kind == "returns-sharded" else []
     spare = kind == "returns-spare"
     if kind == "returns-rank-0":
@@ -76,7 +76,11 @@ def join_again(arguments, kind, folder):
             lost = [1, 2]
         run.wait_for_all(lost)
         refusal = refused.communicate(timeout=DEADLINE)[1]
-        if "grow: the job goes on as before: " in run.output() or JOINED.search(run.output()) and (not spare or len(LOST.findall(run.output())) == 2):
+        if kind == "returns-not":
+            is_done = "grow: the job goes on as before: " in run.output()
+        else:
+            is_done = JOINED.search(run.output()) and (not spare or len(LOST.findall(run.output())) == 2)
+        if is_done and "no run is under way" not in refusal:
             break
         shutil.rmtree(run.folder)
         steps *= 3

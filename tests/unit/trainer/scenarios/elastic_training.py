@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One elastic run of muster-train on this machine, for elastic_ranks.py and elastic_joins.py."""
+import itertools
 import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,10 +24,9 @@ JOINED = re.compile(r"^(rank .*) joined, after step \d+; (\d+) ranks go on, [0-9
 LOST = re.compile(r"warning: rank (\d+) .*: lost (.*), after step (\d+); (\d+) ranks? goe?s? on, ([0-9.]+) s after")
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+# The ranks meet at a socket whose name has address and port. No other process has this address, no other run of this one this port.
+ADDRESS = f"127.{os.getpid() >> 16 & 255}.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
+ports = itertools.count(20000)
 
 
 class Run:
@@ -38,7 +37,7 @@ class Run:
         model = [*IMAGES, f"--data={folder.parent / 'images'}"] if arguments.images else [*OPTIONS_ON[arguments.device], f"--data={folder.parent / 'text'}"]
         command = [AS_OWN_HOST, arguments.program, *OPTIONS, *model, f"--steps={arguments.steps}", f"--output={folder}", *options]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PMI", "OMPI_"))}
-        environment.update(WORLD_SIZE=str(arguments.ranks), LOCAL_WORLD_SIZE=str(arguments.ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+        environment.update(WORLD_SIZE=str(arguments.ranks), LOCAL_WORLD_SIZE=str(arguments.ranks), MASTER_ADDR=ADDRESS, MASTER_PORT=str(next(ports)))
         (exchange := folder.parent / f"{folder.name}.nccl.{environment['MASTER_PORT']}").mkdir()
         environment["FAKE_NCCL_FOLDER"] = str(exchange)
         self.command, self.environment = command, environment

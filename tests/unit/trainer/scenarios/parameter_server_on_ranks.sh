@@ -19,7 +19,7 @@ run() {  # run RANKS OPTIONS…
   ranks=$1
   shift
   # shellcheck disable=SC2086 # several options
-  FAKE_NCCL_FOLDER=$(mktemp -d -p "$folder") ON_RANKS_TIMEOUT=200 "$on_ranks" "$ranks" "$as_own_host" "$train" --data "$folder/text" \
+  FAKE_NCCL_FOLDER=$(mktemp -d -p "$folder") ON_RANKS_TIMEOUT=600 "$on_ranks" "$ranks" "$as_own_host" "$train" --data "$folder/text" \
     --layers 1 $size --warmup 2 --schedule constant --device "$device" --no-mfu --no-tensorboard --eval-every 0 --keep 100 "$@"
 }
 served="--strategy parameter-server --checkpoint-every $every"

@@ -176,6 +176,7 @@ TEST_CASE("after a process is killed, another run can use its folder", "[run_aga
   REQUIRE(::read(ready[0], &done, 1) == 1);
   CHECK_THROWS_AS(FolderLock(folder.path(), std::chrono::milliseconds(0)), Error);
   REQUIRE(::kill(child, SIGKILL) == 0);
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
   CHECK_NOTHROW(FolderLock(folder.path()));
   ::close(ready[0]);
   ::close(ready[1]);
@@ -207,13 +208,13 @@ TEST_CASE("a validation that a signal interrupts is repeated when the run contin
   const TemporaryFolder folder;
   Options options = small_run(folder);
   options.validation_fraction = 0.9;
-  options.steps = 6;
+  options.steps = 20;
   options.eval_every = 1;
   options.checkpoint_every = 0;
   CHECK(train_alone(options) == 0);
-  const std::string whole = read_checkpoint_bytes(checkpoint_folder(options, 6));
+  const std::string whole = read_checkpoint_bytes(checkpoint_folder(options, 20));
   const auto losses = validations(options);
-  REQUIRE(losses.size() == 6);
+  REQUIRE(losses.size() == 20);
 
   options.output = (folder / "cut").string();
   const auto metrics = std::filesystem::path(options.output) / "metrics.jsonl";
@@ -227,13 +228,13 @@ TEST_CASE("a validation that a signal interrupts is repeated when the run contin
   sender.join();
   const auto status = last_line(std::filesystem::path(options.output) / "status.json");
   CHECK(status.at("state") == "unfinished");
-  CHECK(status.at("step") < 6);
+  CHECK(status.at("step") < 20);
   // Validation takes nine tenths of the time here, so nearly every signal interrupts one, and its line is
   // missing.
   CHECK(validations(options).size() <= status.at("step").get<std::size_t>());
   CHECK(train_alone(options) == 0);
   CHECK(validations(options) == losses);
-  CHECK(read_checkpoint_bytes(checkpoint_folder(options, 6)) == whole);
+  CHECK(read_checkpoint_bytes(checkpoint_folder(options, 20)) == whole);
 }
 
 TEST_CASE("the time of a skipped step is not added to another step", "[run_again]") {

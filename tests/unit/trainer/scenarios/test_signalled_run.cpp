@@ -16,10 +16,10 @@ TEST_CASE("after a signal a run stops with a checkpoint, and the resumed run end
           "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
-  options.steps = 400;
+  options.steps = 1500;
   options.eval_every = options.checkpoint_every = 0;
   CHECK(train_alone(options) == 0);
-  const std::string whole = read_checkpoint_bytes(checkpoint_folder(options, 400));
+  const std::string whole = read_checkpoint_bytes(checkpoint_folder(options, 1500));
 
   options.status = (folder / "status").string();
   for (const int signal : {SIGTERM, SIGUSR2, SIGUSR1, SIGINT}) {
@@ -31,11 +31,11 @@ TEST_CASE("after a signal a run stops with a checkpoint, and the resumed run end
     const auto status = last_line(options.status);
     CHECK(status.at("state") == (signal == SIGINT ? "stopped" : "unfinished"));
     const std::int64_t step = status.at("step");
-    CHECK(step < 400);
+    CHECK(step < 1500);
     CHECK(last_line(std::filesystem::path(options.output) / "metrics.jsonl").at("step") == step);
     CHECK(status.at("checkpoint") == checkpoint_folder(options, step).string());
     CHECK(train_alone(options) == 0);
-    CHECK(read_checkpoint_bytes(checkpoint_folder(options, 400)) == whole);
+    CHECK(read_checkpoint_bytes(checkpoint_folder(options, 1500)) == whole);
     CHECK(last_line(options.status).at("state") == "finished");
   }
 }
