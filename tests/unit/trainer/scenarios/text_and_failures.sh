@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
-# For scripts that run muster-train on several ranks: a folder that goes away with the script, a text to train on, and fail().
+# For scripts that run muster-train on several ranks: a folder that goes away with the script, a text to train on, fail(), and runs in the
+# background that get a signal.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -17,4 +18,31 @@ write_text() {
 fail() {
   echo "FAILED: $*" >&2
   exit 1
+}
+
+# begin NAME RANKS OPTIONS…: the script's run() in the background. Its process id is $started, and its output goes to $folder/NAME.log.
+begin() {
+  begun=$1
+  shift
+  run "$@" --output "$folder/$begun" > "$folder/$begun.log" 2>&1 &
+  started=$!
+}
+# await COMMAND…: waits until it succeeds. If the run that began last ends before, or 300 s pass, this fails. The run itself may take longer.
+await() {
+  polls=0
+  until "$@"; do
+    if [ $polls -eq 3000 ] || ! kill -0 "$started" 2> /dev/null; then
+      "$@" || fail "$begun: '$*' does not hold after $((polls / 10)) s: $(cat "$folder/$begun.log")"
+      return
+    fi
+    sleep 0.1
+    polls=$((polls + 1))
+  done
+}
+await_training() { await grep -qs '"state":"running"' "$folder/$begun/status.json"; }
+# signal_rank SIGNAL N: sends it to the Nth rank of the run that began last. The ranks' child processes have other command lines.
+signal_rank() {
+  rank_pid=$(pgrep -f "^[^ ]*muster-train .*--output $folder/$begun\$" | sed -n "$2p")
+  [ -n "$rank_pid" ] || fail "$begun has ended before signal $1: $(cat "$folder/$begun.log")"
+  kill "-$1" "$rank_pid"
 }
