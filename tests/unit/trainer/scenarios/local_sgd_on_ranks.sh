@@ -60,11 +60,4 @@ grep -q '"state":"unfinished"' "$folder/signal/status.json" || fail "one rank's 
 
 # A lost rank.
 # shellcheck disable=SC2086 # several options
-begin lost $endless
-await_training
-signal_rank 9 2
-code=0
-wait $started || code=$?
-[ $code -ne 0 ] || fail "ranks without one of them ended with 0"
-[ "$(grep -c '^muster: rank [0-9] (host .*), pid [0-9]*, was killed by signal 9 (Killed), while running' "$folder/lost.log")" -eq 1 ] ||
-  fail "not exactly one line about a lost rank: $(cat "$folder/lost.log")"
+lose_rank 2 $endless

@@ -46,3 +46,21 @@ signal_rank() {
   [ -n "$rank_pid" ] || fail "$begun has ended before signal $1: $(cat "$folder/$begun.log")"
   kill "-$1" "$rank_pid"
 }
+# lose_rank N RANKS OPTIONS…: kills the Nth rank of such an endless run. The job fails with one line. Open MPI 4's mpirun ends all ranks as soon
+# as one has been killed, and once in some hundred jobs that is before another rank's line has reached it. Such a job is begun again, up to three
+# times in all.
+lose_rank() {
+  nth=$1
+  shift
+  for attempt in 1 2 3; do
+    begin "lost$attempt" "$@"
+    await_training
+    signal_rank 9 "$nth"
+    code=0
+    wait "$started" || code=$?
+    [ $code -ne 0 ] || fail "ranks without one of them ended with 0"
+    if grep -q '^muster: ' "$folder/$begun.log"; then break; fi
+  done
+  [ "$(grep -c '^muster: rank [0-9] (host .*), pid [0-9]*, was killed by signal 9 (Killed), while running' "$folder/$begun.log")" -eq 1 ] ||
+    fail "not exactly one line about a lost rank: $(cat "$folder/$begun.log")"
+}
