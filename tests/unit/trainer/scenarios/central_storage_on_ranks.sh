@@ -12,7 +12,7 @@ write_text 200
 run() {  # run RANKS OPTIONS…
   ranks=$1
   shift
-  timeout 100 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" --data "$folder/text" --layers 1 --heads 2 --width 16 --context 12 --batch 7 \
+  timeout 400 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" --data "$folder/text" --layers 1 --heads 2 --width 16 --context 12 --batch 7 \
     --warmup 2 --schedule constant --threads 1 --device cpu --no-mfu --no-tensorboard --deterministic "$@"
 }
 central="--strategy central-storage"
@@ -31,18 +31,5 @@ last=checkpoints/step-00000012/tensors.safetensors
 }
 
 # A lost rank.
-run 3 --strategy central-storage --steps 100000 --eval-every 0 --checkpoint-every 0 --output "$folder/lost" > "$folder/lost.log" 2>&1 &
-started=$!
-i=0
-until grep -qs '"state":"running"' "$folder/lost/status.json" || [ $i -eq 600 ]; do
-  sleep 0.1
-  i=$((i + 1))
-done
-victim=$(pgrep -f "^$train .*--output $folder/lost\$" | sed -n 2p)
-kill -9 "$victim"
-code=0
-wait $started || code=$?
-[ $code -ne 0 ] || fail "ranks without one of them ended with 0"
-[ "$(grep -c '^muster: rank [0-9] (host .*), pid [0-9]*, was killed by signal 9 (Killed), while running' "$folder/lost.log")" -eq 1 ] ||
-  fail "not exactly one line about a lost rank: $(cat "$folder/lost.log")"
+lose_rank 2 3 --strategy central-storage --steps 100000 --eval-every 0 --checkpoint-every 0
 [ -z "$(find /dev/shm -name '*muster*' -newer "$folder/text")" ] || fail "a lost rank left memory in /dev/shm"

@@ -32,7 +32,7 @@ import time
 
 sys.dont_write_bytecode = True
 from elastic_joins import join_again, join_without_memory  # noqa: E402
-from elastic_training import DEADLINE, LOST, OPTIONS_ON, Run, tensors_of  # noqa: E402
+from elastic_training import DEADLINE, LOST, OPTIONS_ON, Run, count_ranks, tensors_of  # noqa: E402
 
 SPARE_KINDS = ["spare", "spare-rank-0", "spare-lost", "spare-sharded", "local-sgd"]
 LOCAL_SGD = ["--strategy=local-sgd", "--sync-every=5", "--optimizer=sgd", "--momentum=0"]
@@ -47,6 +47,15 @@ def result_of(arguments, folder):
     losses = {line["step"]: line["train_loss"] for line in metrics if "train_loss" in line}
     validations = {line["step"]: line["validation_loss"] for line in metrics if "validation_loss" in line}
     return tensors_of(arguments, folder), losses, validations
+
+
+def undisturbed(arguments, folder, options=()):
+    """The result of a run that loses no rank."""
+    whole = Run(arguments, folder, options)
+    whole.wait([])
+    result = result_of(arguments, folder)
+    shutil.rmtree(folder)
+    return result
 
 
 def check(arguments, run, expected, began_again=False):
@@ -96,8 +105,9 @@ def await_next_step(run):
     return round(time.monotonic() - from_loss, 3)
 
 
-def run_once(arguments, kind, folder, chance, expected):
-    """Returns the seconds that the ranks needed to go on, and those from the loss to the end of the next step."""
+def run_once(arguments, kind, folder, chance, expected, repeats=2):
+    """Returns the seconds that the ranks needed to go on, and those from the loss to the end of the next step. If all steps were done before the
+    signals and no loss is named, a longer run follows."""
     options = ["--shard-optimizer"] if kind in SHARDED_KINDS else []
     if kind in SPARE_KINDS:
         options.append(f"--elastic=2:{arguments.ranks - 1}")
@@ -111,18 +121,20 @@ def run_once(arguments, kind, folder, chance, expected):
     if kind in ("local-sgd", "images"):
         options += LOCAL_SGD if kind == "local-sgd" else []
         arguments = argparse.Namespace(**{**vars(arguments), "images": kind == "images"})
-        whole = Run(arguments, folder.parent / f"whole-{kind}", [*options, f"--checkpoint-every={every}"])
-        whole.wait([])
-        expected = result_of(arguments, whole.folder)
-        shutil.rmtree(whole.folder)
+        expected = undisturbed(arguments, folder.with_name(f"whole-{folder.name}"), [*options, f"--checkpoint-every={every}"])
     run = Run(arguments, folder, [*options, f"--checkpoint-every={every}"])
     lost = lose(arguments, run, kind, chance)
-    to_next_step = await_next_step(run) if arguments.output and kind != "at-end" else None
+    near_end = run.last_step() >= arguments.steps - 1
+    to_next_step = await_next_step(run) if arguments.output and kind != "at-end" and not near_end else None
     run.wait(lost)
     if kind == "at-end":
         check(arguments, run, expected)
         return [], None
     found = LOST.findall(run.output())
+    again = folder.with_name(folder.name + "-again")
+    if near_end and count_ranks(found) < len(lost) and repeats > 0:
+        longer = argparse.Namespace(**{**vars(arguments), "steps": 3 * arguments.steps})
+        return run_once(longer, kind, again, chance, undisturbed(longer, folder.with_name(f"whole-{again.name}")), repeats - 1)
     if not found:
         run.fail("no line about the lost ranks")
     for line in found:
@@ -130,7 +142,7 @@ def run_once(arguments, kind, folder, chance, expected):
             run.fail(f"the line's reason is rank {line[0]}, and lost are {line[1]}")
     if kind == "local-sgd" and int(found[0][2]) == arguments.steps:
         # Nothing was computed after the loss. The checkpoint then has the moments of one rank in place of their average, as documented.
-        return run_once(arguments, kind, folder.with_name(folder.name + "-again"), chance, expected)
+        return run_once(arguments, kind, again, chance, expected, repeats)
     if kind == "too-few":
         if '"state":"unfinished"' not in (folder / "status.json").read_text() or "stopped with 1 rank of at least 2 after step" not in run.output():
             run.fail("too few ranks, and the run is not left unfinished")
@@ -178,9 +190,7 @@ def main():
     try:
         (folder / "text").write_text("".join(f"line {i} of a text that is long enough to learn something from\n" for i in range(600)))
         subprocess.run([arguments.program, "make-data", "cifar", f"--output={folder / 'images'}", "--train=60", "--held-out=40"], check=True, stdout=subprocess.DEVNULL, timeout=DEADLINE)
-        whole = Run(arguments, folder / "whole")
-        whole.wait([])
-        expected = result_of(arguments, folder / "whole")
+        expected = undisturbed(arguments, folder / "whole")
         for number in range(1, arguments.times + 1):
             kinds = arguments.kind or KINDS
             kind = kinds[(number - 1) % len(kinds)]

@@ -72,7 +72,8 @@ class Run:
         while not holds():
             if time.monotonic() > limit:
                 self.fail(f"{what} did not come in {DEADLINE} s")
-            if all(process.poll() is not None for process in self.processes):
+            # They may have ended after holds() was asked.
+            if all(process.poll() is not None for process in self.processes) and not holds():
                 self.fail(f"all ranks ended before {what}")
             time.sleep(0.002)
             if slow_rank is not None:

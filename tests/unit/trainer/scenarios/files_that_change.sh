@@ -7,44 +7,35 @@ mpirun=$1 train=$2
 . "$(dirname "$0")/text_and_failures.sh"
 write_text 3000
 
-# begin RANKS NAME OPTIONS…: starts a long run and returns when it trains.
-begin() {
-  ranks=$1 output=$folder/$2
-  shift 2
-  timeout 200 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" --data "$folder/text" --layers 1 --heads 2 --width 32 --context 24 --batch 7 \
-    --steps 1000000 --eval-every 0 --threads 1 --device cpu --no-mfu --no-tensorboard --output "$output" "$@" > "$folder/log" 2>&1 &
-  started=$!
-  i=0
-  until grep -qs '"state":"running"' "$output/status.json" || [ $i -eq 600 ]; do
-    sleep 0.1
-    i=$((i + 1))
-  done
+run() {  # run RANKS OPTIONS…
+  ranks=$1
+  shift
+  timeout 400 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" --data "$folder/text" --layers 1 --heads 2 --width 32 --context 24 --batch 7 \
+    --steps 1000000 --eval-every 0 --threads 1 --device cpu --no-mfu --no-tensorboard "$@"
 }
 # ends_with CODE TEXT: the run ends with this exit code and one line that matches.
 ends_with() {
   code=0
   wait $started || code=$?
-  [ $code -eq "$1" ] || fail "ended with $code, not $1: $(cat "$folder/log")"
-  [ "$(grep -c '^muster-train: ' "$folder/log")" -eq 1 ] || fail "not exactly one line: $(cat "$folder/log")"
-  grep -q "^muster-train: $2" "$folder/log" || fail "another line: $(cat "$folder/log")"
+  log=$folder/$begun.log
+  [ $code -eq "$1" ] || fail "ended with $code, not $1: $(cat "$log")"
+  [ "$(grep -c '^muster-train: ' "$log")" -eq 1 ] || fail "not exactly one line: $(cat "$log")"
+  grep -q "^muster-train: $2" "$log" || fail "another line: $(cat "$log")"
 }
 
 cp "$folder/text" "$folder/whole"
 for ranks in 1 3; do
-  begin $ranks "shorter$ranks"
+  begin "shorter$ranks" $ranks
+  await_training
   : > "$folder/text"
   ends_with 64 "cannot read $folder/text: it became shorter while the run went on, 0 bytes instead of"
   grep -q '"state":"failed"' "$folder/shorter$ranks/status.json" || fail "the status is $(cat "$folder/shorter$ranks/status.json")"
   cp "$folder/whole" "$folder/text"
 done
 
-begin 1 deleted --checkpoint-every 200 --keep 2
-i=0
-until [ -e "$folder/deleted/checkpoints/step-00000400" ] || [ $i -eq 600 ]; do
-  sleep 0.1
-  i=$((i + 1))
-done
+begin deleted 1 --checkpoint-every 200 --keep 2
+await grep -qs 'step-00000400 after step 400' "$folder/deleted.log"
 # Renamed, because rm would delete a file first and the checkpoints later: between both, a checkpoint is still good.
 mv "$folder/deleted" "$folder/elsewhere"
 ends_with 71 "cannot .*$folder/deleted"
-if grep -q 'is good' "$folder/log"; then fail "a deleted checkpoint is called good: $(cat "$folder/log")"; fi
+if grep -q 'is good' "$log"; then fail "a deleted checkpoint is called good: $(cat "$log")"; fi

@@ -12,7 +12,7 @@ write_text 200
 run() {  # run RANKS OPTIONS…
   ranks=$1
   shift
-  timeout 100 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" --data "$folder/text" --layers 1 --heads 2 --width 16 --context 12 --batch 7 \
+  timeout 400 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" --data "$folder/text" --layers 1 --heads 2 --width 16 --context 12 --batch 7 \
     --warmup 2 --schedule constant --threads 1 --device cpu --no-mfu --no-tensorboard "$@"
 }
 local="--strategy local-sgd --sync-every 3 --outer-optimizer nesterov --eval-every 6 --checkpoint-every 6"
@@ -44,22 +44,13 @@ grep -q 'validation loss .*, after step 16' "$folder/log" || fail "data parallel
   grep -q 'parameters identical on 4 ranks' "$folder/log" || fail "workers of two ranks have other parameters than each other"
 }
 
-# start_endless NAME: a run on three ranks in the background, its process id in $started; returns when it trains.
-start_endless() {
-  run 3 --strategy local-sgd --sync-every 50000 --steps 100000 --eval-every 0 --checkpoint-every 0 --output "$folder/$1" > "$folder/$1.log" 2>&1 &
-  started=$!
-  i=0
-  until grep -qs '"state":"running"' "$folder/$1/status.json" || [ $i -eq 600 ]; do
-    sleep 0.1
-    i=$((i + 1))
-  done
-}
-# one_rank NAME: the process id of one of its ranks.
-one_rank() { pgrep -f "^$train .*--output $folder/$1\$" | sed -n 2p; }
+endless="3 --strategy local-sgd --sync-every 50000 --steps 100000 --eval-every 0 --checkpoint-every 0"
 
 # A signal to one rank ends all ranks after the same step, with an average and a checkpoint between two that were due.
-start_endless signal
-kill -USR2 "$(one_rank signal)"
+# shellcheck disable=SC2086 # several options
+begin signal $endless
+await_training
+signal_rank USR2 2
 code=0
 wait $started || code=$?
 [ $code -eq 0 ] || fail "ranks of which one got a signal ended with $code"
@@ -68,10 +59,5 @@ grep -q 'parameters identical on 3 ranks' "$folder/signal.log" || fail "no avera
 grep -q '"state":"unfinished"' "$folder/signal/status.json" || fail "one rank's signal left the run in another state"
 
 # A lost rank.
-start_endless lost
-kill -9 "$(one_rank lost)"
-code=0
-wait $started || code=$?
-[ $code -ne 0 ] || fail "ranks without one of them ended with 0"
-[ "$(grep -c '^muster: rank [0-9] (host .*), pid [0-9]*, was killed by signal 9 (Killed), while running' "$folder/lost.log")" -eq 1 ] ||
-  fail "not exactly one line about a lost rank: $(cat "$folder/lost.log")"
+# shellcheck disable=SC2086 # several options
+lose_rank 2 $endless

@@ -13,7 +13,7 @@ write_text 600
 run() {  # run RANKS OPTIONS…
   ranks=$1
   shift
-  timeout 100 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" --data "$folder/text" --layers 1 --heads 2 --width 32 --context 24 --batch 7 \
+  timeout 400 "$mpirun" --oversubscribe -n "$ranks" --bind-to none "$train" --data "$folder/text" --layers 1 --heads 2 --width 32 --context 24 --batch 7 \
     --steps 40 --warmup 5 --threads 1 --device cpu "$@"
 }
 last=checkpoints/step-00000040/tensors.safetensors
@@ -135,21 +135,15 @@ END
 
 # A signal to one rank stops all ranks after the same step, also during a validation.
 for every in 0 1; do
-  name=$folder/signal$every
-  run 3 --steps 100000 --eval-every $every --checkpoint-every 0 --no-mfu --output "$name" > "$folder/log" 2>&1 &
-  started=$!
-  i=0
-  until grep -qs '"state":"running"' "$name/status.json" || [ $i -eq 600 ]; do
-    sleep 0.1
-    i=$((i + 1))
-  done
+  begin signal$every 3 --steps 100000 --eval-every $every --checkpoint-every 0 --no-mfu
+  await_training
   sleep 0.3
-  kill -USR2 "$(pgrep -f "^$train .*--output $name\$" | sed -n 2p)"  # a rank, not a child process of a rank
+  signal_rank USR2 2
   code=0
   wait $started || code=$?
   [ $code -eq 0 ] || fail "ranks of which one got a signal ended with $code"
-  grep -q 'stopped by signal 12 after step' "$folder/log" || fail "no line about one rank's signal"
-  grep -q '"state":"unfinished"' "$name/status.json" || fail "one rank's signal left the run in another state"
+  grep -q 'stopped by signal 12 after step' "$folder/$begun.log" || fail "no line about one rank's signal"
+  grep -q '"state":"unfinished"' "$folder/$begun/status.json" || fail "one rank's signal left the run in another state"
 done
 
 # The reader of the run's output has exited.
