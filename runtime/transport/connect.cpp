@@ -169,8 +169,9 @@ std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
       return connect_once(io, rank, endpoints, key,
                           Deadline(std::min(attempt_timeout, deadline.remaining())));
     } catch (const Error& error) {
-      last_error = error.what();
-      log::debug("control: {}", last_error);
+      log::debug("control: {}", error.what());
+      // An attempt that the deadline cut short tells less than the one before it.
+      if (last_error.empty() || !deadline.passed()) last_error = error.what();
     }
     if (before_retry) before_retry();
     std::this_thread::sleep_for(std::min(backoff, deadline.remaining()));

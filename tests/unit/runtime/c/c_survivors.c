@@ -85,10 +85,10 @@ int main(int argc, char** argv) {
   reducer = make_reducer(world);
   for (step = 0; status == MUSTER_OK; ++step) {
     if (step == 5 && rank == lost) {
-      sleep_ms(1000);
+      sleep_ms(3000);
       raise(SIGKILL);
     }
-    if (step == 5 && rank == (lost + 1) % ranks) sleep_ms(4000);
+    if (step == 5 && rank == (lost + 1) % ranks) sleep_ms(6000);
     CHECK(step < 20);
     status = reduce(world, reducer);
   }

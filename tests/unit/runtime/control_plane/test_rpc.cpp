@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests that one rank's control thread answers for another rank.
 #include <atomic>
+#include <future>
 
 #include "catch.hpp"
 #include "control_plane_fixture.hpp"
@@ -75,10 +76,12 @@ TEST_CASE("when the job has failed, survivors still respond") {
 TEST_CASE("when a response comes too late, later requests get their own response") {
   ControlPlaneFixture fixture(2);
   std::atomic<int> calls{0};
+  std::promise<void> too_late;
   fixture.planes[1]->register_handler("slow", [&](const Blob&) -> std::optional<Blob> {
-    if (calls++ == 0) std::this_thread::sleep_for(300ms);
+    if (calls++ == 0) too_late.get_future().wait();
     return Blob{7};
   });
   CHECK_FALSE(fixture.planes[0]->query_ranks({1}, "slow", {}, 50ms)[0]);
+  too_late.set_value();
   CHECK(fixture.planes[0]->query_ranks({1}, "slow", {}, 20s)[0] == Blob{7});
 }

@@ -14,7 +14,7 @@
 //     old              version 2.19
 //     fail_later       an asynchronous error after init
 //     fail_split       a split fails
-//     slow_abort, slow_destroy  each abort or destroy takes 300 ms
+//     slow_abort, slow_destroy  each abort or destroy lasts until all communicators are in it, 4 s at most
 //     fail_send        ncclSend fails
 //     lost_send        a message outside of groups never arrives
 //     hang_broadcast   this rank never takes part in a broadcast

@@ -19,7 +19,7 @@ std::string get_env(const char* name) {
 void stop_in(const char* place) {
   if (get_env("FAILING_IN") != place) return;
   if (get_env("FAILING_HOW") == "killed") kill(getpid(), SIGKILL);
-  sleep(20);
+  sleep(60);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ import muster
 from muster.watch import watch
 
 case, lost = sys.argv[1], int(sys.argv[2])
-job = muster.join(device="cpu", tolerate_rank_loss=case == "continue", deadline=60, abort_grace=0 if case == "save" else 1.2)
+abort_grace = {"save": 0, "catch": 20}.get(case, 1.2)
+job = muster.join(device="cpu", tolerate_rank_loss=case == "continue", deadline=60, abort_grace=abort_grace)
 size = job.size
 saved = []
 if case == "save":

@@ -49,9 +49,9 @@ TEST_CASE("when a host leader is stopped, the host's other ranks meet rank 0 wit
   auto const job = new_job();
   StoppedLeader const first(make_host_config(job, 1, 4));
   auto const outcomes =
-      join_all({make_host_config(job, 0, 4), make_host_config(job, 2, 4), make_host_config(job, 3, 4)}, 2s);
+      join_all({make_host_config(job, 0, 4), make_host_config(job, 2, 4), make_host_config(job, 3, 4)}, 5s);
   for (const auto& outcome : outcomes) REQUIRE(outcome.error);
   CHECK(count_reporters(outcomes) == 1);
-  CHECK(has(outcomes[0].error->what(), "join: 1 of 4 ranks missing after 2 s: rank 1 (host h0)"));
+  CHECK(has(outcomes[0].error->what(), "join: 1 of 4 ranks missing after 5 s: rank 1 (host h0)"));
   for (const auto& outcome : outcomes) CHECK(outcome.error->what() == std::string(outcomes[0].error->what()));
 }

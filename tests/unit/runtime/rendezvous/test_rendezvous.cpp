@@ -178,7 +178,7 @@ TEST_CASE("beside credentials, a user's key is needed too") {
     return config;
   };
   check_complete(join_all({with_key(0, key), with_key(1, key)}, 10s));
-  auto const outcomes = join_all({with_key(0, key), with_key(1, control::random_key())}, 2s);
+  auto const outcomes = join_all({with_key(0, key), with_key(1, control::random_key())}, 5s);
   REQUIRE((outcomes[0].error && outcomes[1].error));
   CHECK(has(outcomes[0].error->what(),
             "a connection that claimed to be it was refused because it did not prove"));

@@ -142,7 +142,7 @@ void pass_late_message(muster::Communicator& world) {
   int const last = world.size() - 1;
   std::vector<float> values(10);
   if (world.rank() != last) return world.recv(std::span<float>(values), last);
-  std::this_thread::sleep_for(3500ms);
+  std::this_thread::sleep_for(7s);
   for (int rank = 0; rank < last; ++rank) world.send(std::span<const float>(values), rank);
 }
 
@@ -187,15 +187,16 @@ class FakeNccl {
 
 // Short where a test waits for the deadline. On a busy machine MPI_Init alone takes seconds.
 std::chrono::seconds join_deadline(const std::string& what) {
-  return what == "absent" || what == "init_hangs" || what == "finalize_hangs" || what == "returns" ? 10s
-                                                                                                   : 60s;
+  if (what == "finalize_hangs") return 15s;
+  return what == "absent" || what == "init_hangs" ? 10s : 60s;
 }
 
 // The same for operations. The other tests must not mistake a busy machine for a stalled rank.
 std::chrono::seconds operation_timeout(const std::string& what) {
   if (what == "unwinding") return 600s;  // longer than the test's limit
+  if (what == "trickles") return 10s;
   bool const waits = what == "elsewhere" || what == "background" || what == "lonely" || what == "unready" ||
-                     what == "split_hangs" || what == "trickles";
+                     what == "split_hangs";
   return waits ? 5s : 60s;
 }
 
@@ -230,8 +231,8 @@ int run(const std::string& what, bool on_fakes) {
   if ((what == "killed" || what == "dawdles") && last) kill(getpid(), SIGKILL);
   if (what == "leaves" && last) _exit(0);
   if (what == "returns" && last) return 0;
-  if (what == "trickles") std::this_thread::sleep_for(job.rank() * job.rank() * 1600ms);
-  if (what == "apart" && !last) job.barrier("epoch", 3s);
+  if (what == "trickles") std::this_thread::sleep_for(job.rank() * job.rank() * 3200ms);
+  if (what == "apart" && !last) job.barrier("epoch", 8s);
   if (what == "computes" || what == "drops") {
     lose_rank_in_background(world, what == "computes");
     return 0;

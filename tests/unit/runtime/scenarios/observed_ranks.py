@@ -21,6 +21,9 @@ def run(scenario, status=0, **environment):
     command = [*launcher, program, scenario]
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300)
     assert (done.returncode == 0) == (status == 0), f"exit code {done.returncode}: {done.stderr}"
+    # mpirun_with_retry also prints what the job before said.
+    done.stderr = done.stderr.rpartition("mpirun_with_retry: once more\n")[2]
+    done.stdout = done.stdout[done.stdout.rindex(done.stdout.partition("\n")[0]):]
     return done
 
 
@@ -141,7 +144,12 @@ def check_flood():
 
 
 def check_killed():
-    run("killed", status=75, MUSTER_TIMELINE=str(trace_file))
+    # A survivor may answer too late on a busy machine, or mpirun may end it before: then the job is run again.
+    for _ in range(5):
+        trace_file.unlink(missing_ok=True)
+        run("killed", status=75, MUSTER_TIMELINE=str(trace_file))
+        if trace_file.exists() and read_trace()[1]["muster_trace"][0]["lacking"] <= 1:
+            break
     spans, notes = read_trace()
     assert notes["muster_trace"][0] == {"ranks": ranks, "lacking": 1}
     for rank in range(ranks - 1):

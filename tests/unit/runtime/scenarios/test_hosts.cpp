@@ -291,9 +291,10 @@ TEST_CASE("among ranks of one host, kernel and network, the lowest is the leader
 
 TEST_CASE(
     "when one process is stopped it is lost after the heartbeat timeout, but not when the whole job is") {
+  constexpr auto timeout = 2s;  // a busy machine may hold a process for some time
   {
-    Child child(400ms);
-    ControlPlaneFixture fixture(2, 1, {}, 400ms);
+    Child child(timeout);
+    ControlPlaneFixture fixture(2, 1, {}, timeout);
     child.join(fixture);
     kill(child.pid, SIGSTOP);
     auto const began = std::chrono::steady_clock::now();
@@ -303,22 +304,22 @@ TEST_CASE(
     } catch (const Error& error) {
       CHECK(error.code() == ErrorCode::lost_rank);
       CHECK(has(error.what(), "rank 1 (host h1"));
-      CHECK(has(error.what(), "silent for 400 ms"));
+      CHECK(has(error.what(), "silent for 2 s"));
     }
     CHECK(std::chrono::steady_clock::now() - began < soon);
   }
-  Child child(400ms);
-  ControlPlaneFixture fixture(2, 1, {}, 400ms);
+  Child child(timeout);
+  ControlPlaneFixture fixture(2, 1, {}, timeout);
   child.join(fixture);
   pid_t const suspends = fork();
   if (suspends == 0) {
     for (pid_t const one : {getppid(), child.pid}) kill(one, SIGSTOP);
-    usleep(1'000'000);
+    sleep(5);
     for (pid_t const one : {child.pid, getppid()}) kill(one, SIGCONT);
     _exit(0);
   }
   waitpid(suspends, nullptr, 0);
-  std::this_thread::sleep_for(600ms);
+  std::this_thread::sleep_for(3s);
   CHECK_FALSE(fixture.planes[0]->failed());
 }
 

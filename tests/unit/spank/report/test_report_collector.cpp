@@ -206,7 +206,7 @@ TEST_CASE("When a collector has no descriptor left, it closes its port and waiti
 
 TEST_CASE("A report without confirmation is ignored, since its node prints it itself") {
   CollectorLimits limits;
-  limits.per_connection = 100ms;
+  limits.per_connection = 5s;
   ReportCollector collector(1, limits);
   const auto address = on_loopback(collector.address());
   Owner owner;
