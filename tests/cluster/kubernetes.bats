@@ -35,7 +35,9 @@ program() { echo "$MUSTER_BUILD/bin/joining_ranks"; }
 # in_pods VARIABLE=VALUE…: starts the program in both pods, as the manifests do; % in a value is the pod's number.
 # Its exit code is the first pod's. $WHAT: the program's argument.
 in_pods() {
-  local status=0 command=("$MUSTER_BUILD/bin/muster" exec -- "$(program)" "${WHAT-}")
+  local status=0
+  together 2
+  local command=("$MUSTER_BUILD/bin/muster" exec -- "$(program)" "${WHAT-}")
   on_node n1 env "${@//%/1}" "${command[@]}" 3>&- &
   on_node n0 env "${@//%/0}" "${command[@]}" || status=$?
   wait $! || true

@@ -84,6 +84,23 @@ wait_until() {
   done
 }
 
+# together COUNT: COUNT of the ranks of the next joining_ranks that may join for 2 s only begin at the same time.
+together() {
+  START_GATE=$1:$(mktemp -d "$BATS_TEST_TMPDIR/gate.XXXXXX")
+  export START_GATE
+}
+
+# searched COMMAND…: runs a job whose line says which process a missing rank has. Up to three times, as long as a busy
+# host has not said so in time.
+searched() {
+  local attempt
+  for attempt in 1 2 3; do
+    run "$@"
+    grep -qE 'cannot be read now|nor did any other rank of that host|\(host unknown\) sent no hello|has no process on n0:' <<<"$output" || break
+    echo "searched: attempt $attempt: $output" >&2
+  done
+}
+
 # killed_by_9: prints an extended regular expression for the runtime's text about a rank that was killed with
 # SIGKILL and was not its host's leader. Kernels before 6.15 may inform only the parent.
 killed_by_9() {
