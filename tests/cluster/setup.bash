@@ -21,7 +21,7 @@ REPOSITORY=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 MUSTER_BUILD=$(cd "$REPOSITORY" && readlink -m -- "${MUSTER_BUILD:-build}")
 LAB_COMMAND=$REPOSITORY/tests/lab/lab
 # Time limit of a command on the lab, in seconds.
-LAB_DEADLINE=${LAB_DEADLINE:-240}
+LAB_DEADLINE=${LAB_DEADLINE:-900}
 export REPOSITORY MUSTER_BUILD LAB_COMMAND LAB_DEADLINE
 
 # lab …: the lab command, for this file's lab after lab_up. In the foreground process group, so that Ctrl-C
@@ -77,9 +77,9 @@ on_node() { lab node "$@"; }
 
 # wait_until CONDITION: waits as long as a busy machine may take; prints a condition that is not met in time.
 wait_until() {
-  local limit=$((SECONDS + 120))
+  local limit=$((SECONDS + 600))
   until eval "$1"; do
-    [ $SECONDS -lt $limit ] || { echo "not in 120 s: $1" >&2; return 1; }
+    [ $SECONDS -lt $limit ] || { echo "not in 600 s: $1" >&2; return 1; }
     sleep 0.1
   done
 }
