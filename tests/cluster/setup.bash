@@ -20,9 +20,11 @@ export USE_LIBUV=0
 REPOSITORY=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 MUSTER_BUILD=$(cd "$REPOSITORY" && readlink -m -- "${MUSTER_BUILD:-build}")
 LAB_COMMAND=$REPOSITORY/tests/lab/lab
+# Before an mpirun whose ranks all leave.
+MPIRUN_WITH_RETRY=$REPOSITORY/tests/unit/mpirun_with_retry
 # Time limit of a command on the lab, in seconds.
 LAB_DEADLINE=${LAB_DEADLINE:-900}
-export REPOSITORY MUSTER_BUILD LAB_COMMAND LAB_DEADLINE
+export REPOSITORY MUSTER_BUILD LAB_COMMAND MPIRUN_WITH_RETRY LAB_DEADLINE
 
 # lab …: the lab command, for this file's lab after lab_up. In the foreground process group, so that Ctrl-C
 # reaches it.
