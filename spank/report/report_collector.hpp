@@ -22,7 +22,7 @@ struct CollectorLimits {
   /// The wait for the first report. srun does not learn when the tasks start: a prolog may delay them.
   std::chrono::milliseconds first_report{std::chrono::minutes(5)};
   std::chrono::milliseconds after_first_report{5000};  ///< the wait for the other nodes
-  std::chrono::milliseconds per_connection{2000};      ///< a connection may take this long
+  std::chrono::milliseconds per_connection{5000};      ///< a connection may take this long
   std::size_t report_bytes = std::size_t{8} << 20;     ///< a thousand tasks with their reasons take 2 MiB
   std::size_t total_bytes = std::size_t{64} << 20;
   std::size_t connections = 256;

@@ -21,6 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::milliseconds connect_time{1000};  // the kernel answers, however busy the collector is
+
 /// Starts to connect; the descriptor is -1 if that fails at once.
 Descriptor connect_to(const std::string& host, int port) {
   sockaddr_in ipv4{};
@@ -78,7 +80,9 @@ bool exchange(int descriptor, const std::string& message, Clock::time_point end)
 
 bool send_report(const ReportAddress& address, const placement::NodeReport& report,
                  std::chrono::milliseconds deadline) {
-  const auto end = Clock::now() + deadline;
+  const auto start = Clock::now();
+  const auto end = start + deadline;
+  const auto connected = start + std::min(deadline, connect_time);
   const std::string body = placement::write_node_report(report);
   char length[report_length_digits + 1];
   if (std::snprintf(length, sizeof length, "%08zx", body.size()) >= static_cast<int>(sizeof length))
@@ -91,10 +95,10 @@ bool send_report(const ReportAddress& address, const placement::NodeReport& repo
     std::vector<pollfd> waiting;
     for (const auto& socket : sockets) waiting.push_back({socket.number(), POLLOUT, 0});  // -1 is skipped
     const bool any = std::any_of(sockets.begin(), sockets.end(), [](const auto& one) { return one.valid(); });
-    const int left = milliseconds_until(end);
-    if (!any || left == 0) return false;
+    if (!any) return false;
+    const int left = milliseconds_until(connected);
     const int ready = poll(waiting.data(), waiting.size(), left);
-    if (ready < 0 && errno != EINTR) return false;
+    if ((ready < 0 && errno != EINTR) || (ready <= 0 && left == 0)) return false;
     for (std::size_t i = 0; ready > 0 && i < waiting.size(); ++i) {
       if (waiting[i].revents == 0) continue;
       int error = 0;

@@ -8,10 +8,11 @@
 
 namespace muster::spank {
 
-/// Sends this node's report to the step's collector in srun. Tries all addresses at once and uses the first
-/// that answers. False if the collector did not accept the report within the deadline; it will then not show
-/// it, and the caller prints it. Needs no privileges; raises no signal.
+/// Sends this node's report to the step's collector in srun. Tries all addresses at once, for a second at
+/// most, and uses the first that answers; on a busy machine the collector may do so late. False if the
+/// collector did not accept the report within the deadline; it will then not show it, and the caller prints
+/// it. Needs no privileges; raises no signal.
 bool send_report(const ReportAddress& address, const placement::NodeReport& report,
-                 std::chrono::milliseconds deadline = std::chrono::seconds(1));
+                 std::chrono::milliseconds deadline = std::chrono::seconds(5));
 
 }  // namespace muster::spank

@@ -45,9 +45,9 @@ on_fakes() {
       [ -z "${!mine:-}" ] || export "${!mine}"
       exec "$@"' - "$(muster)" "$@"
 }
-# has_failed: rank 0 has exited with 1. Slurm's PMIx plugin ends the step then, which may kill a slower rank; srun exits with 137 in that case.
+# has_failed [TASKS]: rank 0, or one of TASKS, a pattern, has exited with 1. Slurm's PMIx plugin ends the step then, which may kill a slower rank; srun exits with 137 in that case.
 has_failed() {
-  [ "$status" = 1 ] || { [ "$status" = 137 ] && grep -qE '^srun: error: n0: tasks? 0.*: Exited with exit code 1$' <<<"$stderr"; }
+  [ "$status" = 1 ] || { [ "$status" = 137 ] && grep -qE "^srun: error: n[01]: tasks? ${1-0.*}: Exited with exit code 1\$" <<<"$stderr"; }
 }
 # one_table: exactly one of the job's ranks has printed.
 one_table() { [ "$(grep -cE '^[0-9]+ passed, ' <<<"$output")" = 1 ] || { echo "not one table: $output"; return 1; }; }
@@ -120,7 +120,8 @@ sys.exit(subprocess.call(sys.argv[2:]))'
 
 @test "a variable that differs on one node, and its wrong clock, are named with their ranks" {
   run -0 on_second_node NCCL_IB_TIMEOUT=10 SHIFTED_CLOCK_SECONDS=7 LD_PRELOAD="$MUSTER_BUILD/lib/shifted_clock.so"
-  row warn "clocks" | grep -F "the clock of the host of rank 2 (host n1) is 7.0 s ahead of the other host's"
+  # The difference is measured once, and a busy machine may delay the answer.
+  row warn "clocks" | grep -E "the clock of the host of rank 2 \\(host n1\\) is (6\\.[5-9]|7\\.[0-5]) s ahead of the other host's"
   fix 'start chrony or ntpd there'
   row warn "variables" | grep -F "NCCL_IB_TIMEOUT is '10' on ranks 2-3 (host n1), but unset on ranks 0-1 (host n0)"
 }
@@ -215,12 +216,13 @@ except ProcessLookupError:
 
 @test "on the fake CUDA and NCCL a failing NCCL is a row below the earlier findings, from one rank" {
   on_fakes FAKE_NCCL=fail_init -- doctor --device gpu
-  [ "$status" = 1 ]
+  has_failed '.*'
   one_table
   row fail "job" | grep -F "NCCL initialisation (operation 1 on communicator 'world') failed on rank "
   row fail "job" | grep -F 'unhandled system error (socketStartConnect: no route to host)'
   fix "see nvidia-smi there and NCCL's output with NCCL_DEBUG=WARN"
-  for found in "join" "control plane" "clocks" "versions" "GPUs" "socket interface"; do row pass "$found"; done
+  for found in "join" "clocks" "versions" "GPUs" "socket interface"; do row pass "$found"; done
+  row "(pass|warn)" "control plane" # a busy machine may be slow
 }
 
 @test "on the fake CUDA and NCCL a hanging NCCL is a row at the deadline, with the waiting ranks and their operation" {
@@ -249,7 +251,7 @@ except ProcessLookupError:
 
 @test "on the fake CUDA and NCCL one rank's finding is a row with its number, in one table with all of rank 0's rows" {
   on_fakes ON_RANK_2=FAKE_CUDA=no_memory -- doctor --device gpu --format json
-  [ "$status" = 1 ]
+  has_failed '.*'
   python3 -c '
 import json, sys
 report = json.load(sys.stdin)

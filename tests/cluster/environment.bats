@@ -168,12 +168,10 @@ for rank in range(8):
 
 @test "a name server that does not answer delays a step by a few seconds at most, once per node" {
   on_node n0 bash -c 'umount /etc/hosts; grep -v " n1$" /etc/hosts >/run/hosts; mount --bind /run/hosts /etc/hosts
-    echo "nameserver 192.0.2.99" >/run/resolv.conf; mount --bind /run/resolv.conf /etc/resolv.conf
-    ip route replace default dev wrong0'
-  started=$SECONDS
+    printf "nameserver 192.0.2.99\noptions timeout:30 attempts:5\n" >/run/resolv.conf; mount --bind /run/resolv.conf /etc/resolv.conf
+    ip route replace default dev wrong0; ip neigh replace 192.0.2.99 lladdr 02:00:00:00:00:99 dev wrong0 nud permanent'
+  # If n0 waited as long as that file says, its plan would not be ready in 20 s, and its tasks would have no plan.
   placed -N2 -w n0,n1 -n4 bash -c "$show" - GLOO_SOCKET_IFNAME SLURMD_NODENAME
-  echo "$((SECONDS - started)) s: $output"
-  [ $((SECONDS - started)) -le 4 ]
   # By the route to srun, on the controller, because n0 cannot resolve n1.
   [[ "$(value GLOO_SOCKET_IFNAME)" == "eth0 eth0 "* ]]
 }

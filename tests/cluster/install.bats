@@ -12,8 +12,8 @@ setup_file() {
 teardown_file() { lab_down; }
 
 # install_as UID PREFIX [DESTDIR]: runs cmake --install with every file system read-only except PREFIX, the
-# files that CMake writes to the build folder, and the kernel's file systems. Another user may read
-# everything, in case the build folder is below a private one.
+# files that CMake writes to the build folder, and the kernel's file systems. A mount of another test may
+# meanwhile be gone. Another user may read everything, in case the build folder is below a private one.
 install_as() {
   mkdir "$2" "$BATS_TEST_TMPDIR/own"
   chown "$1" "$2"
@@ -24,7 +24,7 @@ install_as() {
     chown "$1" "$3" && rm -f "$3/install_manifest.txt"
     mount --bind "$2" "$2"
     findmnt --noheadings --raw --output TARGET | while read -r folder; do
-      case $folder in "$2" | "$3" | "$4/own" | /proc* | /sys* | /dev*) ;; *) mount -o remount,bind,ro "$folder" ;; esac
+      case $folder in "$2" | "$3" | "$4/own" | /proc* | /sys* | /dev*) ;; *) mount -o remount,bind,ro "$folder" || ! mountpoint -q "$folder" ;; esac
     done
     cd /
     exec setpriv --reuid "$1" --clear-groups --inh-caps=-all,+dac_read_search --ambient-caps=-all,+dac_read_search \
@@ -80,7 +80,7 @@ install_as() {
   cmake --build "$BATS_FILE_TMPDIR/ten" > /dev/null
   run timeout 60 "$BATS_FILE_TMPDIR/ten/ten_lines"
   [ "$output" = "rank 0 of 1: sum 1" ]
-  run timeout 60 mpirun --allow-run-as-root --oversubscribe -n 2 "$BATS_FILE_TMPDIR/ten/ten_lines"
+  run timeout 60 "$MPIRUN_WITH_RETRY" mpirun --allow-run-as-root --oversubscribe -n 2 "$BATS_FILE_TMPDIR/ten/ten_lines"
   [ "$status" = 0 ]
   [[ "$output" == *"rank 0 of 2: sum 3"* ]]
   [[ "$output" == *"rank 1 of 2: sum 3"* ]]
@@ -96,7 +96,7 @@ install_as() {
   cd "$BATS_TEST_TMPDIR"
   for program in spirals spirals_c; do
     run -0 timeout 300 "$programs/$program" $program.state 30
-    run -0 --separate-stderr timeout 300 mpirun --allow-run-as-root --oversubscribe -n 2 "$programs/$program" $program.state 100
+    run -0 --separate-stderr timeout 300 "$MPIRUN_WITH_RETRY" mpirun --allow-run-as-root --oversubscribe -n 2 "$programs/$program" $program.state 100
     [[ "${lines[0]}" = "epoch 31: loss 0.0"* ]] && [[ "${lines[-1]}" = "epoch 100: loss 0.00"* ]]
     echo damaged > damaged.state
     run -1 bash -c "timeout 300 mpirun --allow-run-as-root --oversubscribe -n 2 '$programs/$program' damaged.state 2>&1 | grep -c '^$program:.*damaged.state is not a checkpoint of this program' | grep -vx 1"

@@ -13,6 +13,7 @@ ranks() {
   local options=()
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
   shift
+  together 4
   lab exec env MUSTER_LOG="${MUSTER_LOG-}" srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit=0 "${options[@]}" "$(program)" "$@"
 }
 job_lines() { grep -E '^joining_ranks: ' <<<"$output"; }
@@ -75,12 +76,13 @@ shifted() {
   for how in $LAB_MPI none; do
     run -0 shifted 7 --mpi=$how
     times 1 'the clock of the host of'
-    [[ "$output" == *"the clock of the host of rank 2 (host n1) is 7.0 s ahead of the other host's"* ]]
+    # The difference is measured once, and a busy machine may delay the answer.
+    [[ "$output" =~ "the clock of the host of rank 2 (host n1) is "(6\.[5-9]|7\.[0-5])" s ahead of the other host's" ]]
     [[ "$output" == *"start chrony or ntpd there"* ]]
     [[ "$output" == *": 4 ranks on 2 hosts"* ]]
   done
   run -0 shifted -3600 --mpi="$LAB_MPI"
-  [[ "$output" == *"is 3600.0 s behind the other host's"* ]]
+  [[ "$output" =~ "is "(3599\.[5-9]|3600\.[0-5])" s behind the other host's" ]]
   run -0 shifted 0 --mpi="$LAB_MPI"
   times 0 'the clock of the host of'
 }
@@ -105,7 +107,7 @@ shifted() {
 }
 
 @test "a rank that never joins is named with its host and process, in one line for the job" {
-  run ranks -- absent:3
+  searched ranks -- absent:3
   [ "$status" = 75 ]
   [ "$(job_lines | wc -l)" = 1 ]
   [[ "$(job_lines)" =~ "1 of 4 ranks missing after 2 s: rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but sent no hello" ]]
@@ -139,45 +141,45 @@ shifted() {
 }
 
 @test "when a host's leader is stopped, the host's other ranks meet rank 0 without it, and it is named" {
-  run ranks --kill-on-bad-exit=1 -- absent:none stopped:2
+  searched ranks --kill-on-bad-exit=1 -- absent:none stopped:2
   [ "$(job_lines | wc -l)" = 1 ]
   [[ "$(job_lines)" =~ "1 of 4 ranks missing after 2 s: rank 2 (host n1) started (pid "[0-9]+", joining_ranks) but sent no hello" ]]
 }
 
 @test "the line distinguishes a rank that ended before it joined from a stuck one" {
-  run ranks -- ended:3
+  searched ranks -- ended:3
   [ "$status" = 75 ]
   [ "$(job_lines | wc -l)" = 1 ]
-  job_lines >&2;   [[ "$(job_lines)" == *"1 of 4 ranks missing after 2 s: rank 3 (host n1) has no process there any more: it ended without a hello" ]]
+  [[ "$(job_lines)" == *"1 of 4 ranks missing after 2 s: rank 3 (host n1) has no process there any more: it ended without a hello" ]]
 }
 
 @test "with PMIx too, one line for the job names the missing ranks and their progress" {
   needs_pmix
-  run lab exec srun -N2 -n4 --overcommit --mpi=pmix --kill-on-bad-exit=0 "$(program)" absent:1,3
+  searched ranks --mpi=pmix -- absent:1,3
   [ "$(job_lines | wc -l)" = 1 ]
   [[ "$(job_lines)" =~ "2 of 4 ranks missing after 2 s: rank 1 (host n0) started (pid "[0-9]+", joining_ranks) but sent no hello; rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but sent no hello" ]]
-  run lab exec srun -N2 -n4 --overcommit --mpi=pmix --kill-on-bad-exit=0 "$(program)" ended:3
+  searched ranks --mpi=pmix -- ended:3
   [ "$(job_lines | wc -l)" = 1 ]
-  # On a busy machine some process may not let others read its environment in time.
-  [[ "$(job_lines)" =~ "rank 3 (host n1) "("has no process there any more: it ended without a hello"|"sent no hello; pid "[0-9]+.*" cannot be read now") ]]
+  [[ "$(job_lines)" == *"rank 3 (host n1) has no process there any more: it ended without a hello" ]]
 }
 
-# without_munge NODE KILL: four ranks on two nodes without MUNGE on NODE; KILL: whether the step ends with its
+# without_munge NODE KILL WHAT: four ranks on two nodes without MUNGE on NODE; KILL: whether the step ends with its
 # first process.
 without_munge() {
+  together 4
   run lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit="$2" \
-    bash -c '[ "$SLURM_NODEID" != '"$1"' ] || export MUSTER_MUNGE_LIBRARY=/nonexistent.so; exec '"$(program) briefly"
+    bash -c '[ "$SLURM_NODEID" != '"$1"' ] || export MUSTER_MUNGE_LIBRARY=/nonexistent.so; exec '"$(program) $3"
   [ "$status" != 0 ]
 }
 
 @test "when MUNGE is missing on one node only, one rank of that node reports it" {
   for node in 0 1; do
-    without_munge $node 1
+    without_munge $node 1 ""
     one_line_from n$node
     [[ "$(job_lines)" == *"MUNGE cannot authenticate them ("*/nonexistent.so*"start munged on every node"* ]]
   done
   # Where the step goes on, the ranks of the other node report at the deadline that the ranks are missing.
-  without_munge 0 0
+  without_munge 0 0 briefly
   one_line_from n0 n1
 }
 
@@ -276,7 +278,8 @@ listening() { lab node "$1" ss -Hltnp | sed -nE '/"slurmstepd"/d; s/^[^ ]+ +[0-9
   job=$!
   wait_until 'grep -q "^joined through pmix: 4 ranks on 2 hosts" "$file/job"'
   # Rank 0 listens on one port. Each rank has another one for the time after a loss, on which nothing is accepted until then.
-  port=$(sed -nE 's/.*connected to the leader at .* port ([0-9]+)$/\1/p' "$file/job")
+  # The line comes from another rank than the one above.
+  wait_until 'port=$(sed -nE "s/.*connected to the leader at .* port ([0-9]+)\$/\1/p" "$file/job") && [ -n "$port" ]'
   [[ $port =~ ^[0-9]+$ ]]
   listening n0 | grep -qx "$port"
   [ "$(listening n0 | wc -l)" = 3 ]
@@ -378,6 +381,7 @@ heard_on_n1() {
   [ "$status" != 0 ]
   [[ "$output" == *"RANK=0 and WORLD_SIZE=4 but the launcher made this process rank 0 of 2"* ]]
   # Rank 0 reports a rank with a different key.
+  together 2
   # shellcheck disable=SC2016 # the inner shell expands it
   run lab exec srun -N2 -n2 --mpi=none --kill-on-bad-exit=0 env TORCHELASTIC_RUN_ID=7 MASTER_ADDR=n0 MASTER_PORT=23458 WORLD_SIZE=2 bash -c \
     'export RANK=$SLURM_PROCID MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63; [ $RANK = 0 ] || export MUSTER_KEY=3e7a90c1d5462bf88f61b02d9ce4a573; exec '"$(program) briefly"

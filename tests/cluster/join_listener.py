@@ -15,6 +15,7 @@ EVERYTHING = sys.argv[2] == "all"
 HOST, OTHER = (socket.inet_aton(socket.gethostbyname(name)) for name in (sys.argv[1], sys.argv[1 if EVERYTHING else 2]))
 READY, STOP, WORDS = sys.argv[3], sys.argv[4], sys.argv[5:]
 SLURMD = 6818
+SO_RCVBUFFORCE = 33  # Python has no name for it
 GREETING = b"muster\x00\x02"
 
 
@@ -32,9 +33,11 @@ def segment(frame):
 
 def frames(interface):
     """The frames until STOP exists, and those already received by then: on a busy machine this process may read late."""
+    # On a busy machine frames wait for this process, and those beyond the buffer are lost.
+    interface.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
     interface.settimeout(0.1)
     open(READY, "w").close()
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while time.monotonic() < until:
         try:
             yield interface.recv(1 << 17)

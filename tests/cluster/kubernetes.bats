@@ -35,7 +35,9 @@ program() { echo "$MUSTER_BUILD/bin/joining_ranks"; }
 # in_pods VARIABLE=VALUE…: starts the program in both pods, as the manifests do; % in a value is the pod's number.
 # Its exit code is the first pod's. $WHAT: the program's argument.
 in_pods() {
-  local status=0 command=("$MUSTER_BUILD/bin/muster" exec -- "$(program)" "${WHAT-}")
+  local status=0
+  together 2
+  local command=("$MUSTER_BUILD/bin/muster" exec -- "$(program)" "${WHAT-}")
   on_node n1 env "${@//%/1}" "${command[@]}" 3>&- &
   on_node n0 env "${@//%/0}" "${command[@]}" || status=$?
   wait $! || true
@@ -46,7 +48,7 @@ in_pods() {
 # more ranks than slots are allowed, mpirun 5 puts all of them on the first pod.
 operator_mpirun() {
   on_node ctl env -u PRTE_MCA_rmaps_default_mapping_policy K_MPI_JOB_ROLE=launcher OMPI_MCA_orte_default_hostfile="$PODS/hostfile" OMPI_MCA_orte_keep_fqdn_hostnames=true \
-    OMPI_MCA_plm_rsh_args="-F $PODS/ssh_config" "$@" timeout 60 mpirun "$(program)"
+    OMPI_MCA_plm_rsh_args="-F $PODS/ssh_config" "$@" timeout 120 "$MPIRUN_WITH_RETRY" mpirun "$(program)"
 }
 
 @test "pods of a LeaderWorkerSet, a TrainJob, an Indexed Job and a Job of Volcano join, with the key of a Secret" {

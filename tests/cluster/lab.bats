@@ -114,14 +114,20 @@ END
   [[ $output == 1 ]]
 }
 
+no_job() {
+  local jobs
+  jobs=$(on_lab squeue -h) && [[ -z $jobs ]]
+}
+
 @test "lab exec returns exit codes, and when it is killed its command ends" {
   run -7 lab exec sh -c 'exit 7'
   run -9 lab node n0 sh -c 'exit 9'
-  run -0 on_lab squeue -h
-  [[ -z $output ]]
-  # Without --foreground srun itself would be killed too: it is in the same process group.
-  run -137 timeout --foreground -s KILL 1 "$LAB_COMMAND" exec srun sleep 300
-  wait_until '[[ -z $(on_lab squeue -h) ]]'
+  # Jobs of earlier tests may still be completing.
+  wait_until no_job
+  "$LAB_COMMAND" exec srun sleep 300 3>&- &
+  wait_until '[[ -n $(on_lab squeue -h -t R) ]]'
+  kill -KILL $!
+  wait_until no_job
 }
 
 @test "wrong input fails with one line" {

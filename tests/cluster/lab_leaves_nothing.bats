@@ -144,7 +144,7 @@ after_kill_of_the_watcher() {
   read -r watcher _ <"/run/muster-lab/$NAME/watcher"
   kill -KILL "$watcher"
   "$LAB_COMMAND" down
-  nothing_is_left
+  until_true nothing_is_left
 }
 @test "after kill -9 of its watcher, and lab down or the next lab up" { on_a_quiet_machine after_kill_of_the_watcher; }
 

@@ -24,7 +24,7 @@ joined() { grep -qE "joined through pmix: $1 ranks on $2 hosts" <<<"$output"; }
   run -0 on_lab srun -N1 -n1 -c2 --mpi=none --muster=strict mpirun --oversubscribe -n 2 bash -c "$place"
   [ "$(value RANK)" = "unset unset" ]
   all_unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR TF_CONFIG
-  run -0 on_lab srun -N1 -n1 -c2 --mpi=none --muster=strict mpirun --oversubscribe -n 2 "$MUSTER_BUILD/bin/joining_ranks"
+  run -0 on_lab srun -N1 -n1 -c2 --mpi=none --muster=strict "$MPIRUN_WITH_RETRY" mpirun --oversubscribe -n 2 "$MUSTER_BUILD/bin/joining_ranks"
   echo "$output"
   joined 2 1
 }
@@ -37,7 +37,7 @@ joined() { grep -qE "joined through pmix: $1 ranks on $2 hosts" <<<"$output"; }
     all_unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR TF_CONFIG OMP_NUM_THREADS JAX_LOCAL_DEVICE_IDS MUSTER_GPUS MUSTER_CPUS
     [[ "$(value gloo)" == *"eth0 eth0" ]]
     # shellcheck disable=SC2086 # words
-    run -0 on_lab $allocation mpirun --bind-to none "$MUSTER_BUILD/bin/joining_ranks"
+    run -0 on_lab $allocation "$MPIRUN_WITH_RETRY" mpirun --bind-to none "$MUSTER_BUILD/bin/joining_ranks"
     echo "$output"
     joined 4 2
   done

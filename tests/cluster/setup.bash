@@ -20,9 +20,11 @@ export USE_LIBUV=0
 REPOSITORY=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 MUSTER_BUILD=$(cd "$REPOSITORY" && readlink -m -- "${MUSTER_BUILD:-build}")
 LAB_COMMAND=$REPOSITORY/tests/lab/lab
+# Before an mpirun whose ranks all leave.
+MPIRUN_WITH_RETRY=$REPOSITORY/tests/unit/mpirun_with_retry
 # Time limit of a command on the lab, in seconds.
-LAB_DEADLINE=${LAB_DEADLINE:-240}
-export REPOSITORY MUSTER_BUILD LAB_COMMAND LAB_DEADLINE
+LAB_DEADLINE=${LAB_DEADLINE:-900}
+export REPOSITORY MUSTER_BUILD LAB_COMMAND MPIRUN_WITH_RETRY LAB_DEADLINE
 
 # lab …: the lab command, for this file's lab after lab_up. In the foreground process group, so that Ctrl-C
 # reaches it.
@@ -77,10 +79,27 @@ on_node() { lab node "$@"; }
 
 # wait_until CONDITION: waits as long as a busy machine may take; prints a condition that is not met in time.
 wait_until() {
-  local limit=$((SECONDS + 120))
+  local limit=$((SECONDS + 600))
   until eval "$1"; do
-    [ $SECONDS -lt $limit ] || { echo "not in 120 s: $1" >&2; return 1; }
+    [ $SECONDS -lt $limit ] || { echo "not in 600 s: $1" >&2; return 1; }
     sleep 0.1
+  done
+}
+
+# together COUNT: COUNT of the ranks of the next joining_ranks that may join for 2 s only begin at the same time.
+together() {
+  START_GATE=$1:$(mktemp -d "$BATS_TEST_TMPDIR/gate.XXXXXX")
+  export START_GATE
+}
+
+# searched COMMAND…: runs a job whose line says which process a missing rank has. Up to three times, as long as a busy
+# host has not said so in time.
+searched() {
+  local attempt
+  for attempt in 1 2 3; do
+    run "$@"
+    grep -qE 'cannot be read now|nor did any other rank of that host|\(host unknown\) sent no hello|has no process on n0:' <<<"$output" || break
+    echo "searched: attempt $attempt: $output" >&2
   done
 }
 

@@ -83,13 +83,13 @@ SchedulerParameters=batch_sched_delay=1,bf_interval=1,sched_min_interval=100000
 ReturnToService=2
 SlurmctldTimeout=10
 SlurmdTimeout=30
-MessageTimeout=10
+MessageTimeout=60
 InactiveLimit=600
 KillWait=2
 WaitTime=0
 CompleteWait=0
 MinJobAge=600
-UnkillableStepTimeout=30
+UnkillableStepTimeout=300
 GresTypes=$kinds
 ${slurmd_parameters:+SlurmdParameters=$slurmd_parameters}
 NodeName=n[0-$((lab_nodes - 1))] $cpus RealMemory=1024 Gres=$gres State=UNKNOWN

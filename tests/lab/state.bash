@@ -15,6 +15,7 @@ LAB_ROOT=/run/muster-lab
   lab_isolate='' # on: Slurm confines tasks to their devices and cores
   lab_plugin='' lab_plugin_args='' # a line for plugstack.conf
   lab_owner='' # "PID STARTTIME" of the process that the lab ends with, or none
+  lab_deadline=${MUSTER_LAB_DEADLINE:-30} # seconds until it must be up
   lab_share=() # folders below /tmp and /run that nodes share
 }
 

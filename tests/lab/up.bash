@@ -12,7 +12,6 @@ check_integer() {
 
 # Options that only lab up needs; the lab_* settings are in state.bash.
 verbose='' isolate=auto owner_pid=$PPID etc='' slurm_conf_lines=()
-lab_deadline=${MUSTER_LAB_DEADLINE:-30}
 # The received signal, whether the lab's folder is ours, and whether lab up has succeeded.
 pending='' claimed='' finished=''
 
@@ -50,7 +49,7 @@ up_options() {
   check_integer MUSTER_LAB_DEADLINE "$lab_deadline" 1 3600
   [[ -z $lab_cpus ]] || check_integer --cpus "$lab_cpus" 1 4096
   # 10#: a leading zero does not mean octal.
-  lab_nodes=$((10#$lab_nodes)) lab_gpus=$((10#$lab_gpus)) lab_shards=$((10#$lab_shards)) lab_mig=$((10#$lab_mig)) lab_cpus=$((10#${lab_cpus:-$(nproc --all)}))
+  lab_nodes=$((10#$lab_nodes)) lab_gpus=$((10#$lab_gpus)) lab_deadline=$((10#$lab_deadline)) lab_shards=$((10#$lab_shards)) lab_mig=$((10#$lab_mig)) lab_cpus=$((10#${lab_cpus:-$(nproc --all)}))
   check_name
   up_check_values
 }
@@ -153,7 +152,7 @@ up_write() {
   local node
   mkdir -p "$state/etc" "$state/log"
   for node in "$CONTROLLER" $(node_names "$lab_nodes"); do mkdir -p "$state/nodes/$node/spool"; done
-  declare -p lab_name lab_nodes lab_gpus lab_cpus lab_shards lab_mig lab_cgroup lab_cgroup_reason lab_isolate lab_plugin lab_plugin_args lab_owner lab_share |
+  declare -p lab_name lab_nodes lab_gpus lab_cpus lab_shards lab_mig lab_cgroup lab_cgroup_reason lab_isolate lab_plugin lab_plugin_args lab_owner lab_deadline lab_share |
     sed 's/^declare /declare -g /' >"$state/settings"
   (umask 077 && head -c 128 /dev/urandom >"$state/etc/munge.key")
   : >"$state/etc/resolv.conf"
@@ -252,7 +251,7 @@ up_leave() {
 
 up_wait_for_watcher() {
   local i
-  for ((i = 0; i < 500; i++)); do
+  for ((i = 0; i < lab_deadline * 100; i++)); do
     stop_if_signalled
     [[ ! -s $state/watcher ]] || return 0
     pause 0.01

@@ -23,7 +23,8 @@ submit() {
 # finished: waits until nothing of the job is left, and prints its log. (sbatch --wait polls only every ten
 # seconds.)
 finished() {
-  wait_until '[ -z "$(lab exec squeue --noheader --jobs="$job" 2>/dev/null)" ]'
+  local left
+  wait_until 'left=$(lab exec squeue --noheader --jobs="$job" 2>/dev/null) && [ -z "$left" ]'
   cat "$folder/job.log"
 }
 # run_template …: submits it and waits; it must succeed.

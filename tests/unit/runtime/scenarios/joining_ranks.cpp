@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins, runs barriers and leaves, without any communicator: joining_ranks [WHAT [stopped:R]]. Rank 0 prints
-// one line: "joined through METHOD: SIZE ranks on HOSTS hosts". Rank R starts before the other ranks and is
-// stopped while it joins. The join may take 100 s, or 2 s with briefly, absent or ended. WHAT:
+// one line: "joined through METHOD: SIZE ranks on HOSTS hosts". Rank R joins before the other ranks and is
+// stopped meanwhile, which needs START_GATE. The join may take 100 s, or 2 s with briefly, absent or ended.
+// Before such a join each rank waits until COUNT of them are there, if START_GATE is COUNT:FOLDER. WHAT:
 //   absent:R,S…  these ranks never join
 //   ended:R   rank R ends before it joins
 //   deaf:R    rank R cannot listen on TCP
@@ -17,7 +18,11 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <functional>
+#include <iterator>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -27,6 +32,8 @@
 using namespace std::chrono_literals;
 
 namespace {
+
+constexpr auto patience = 60s;  // on a busy machine
 
 bool is_deaf = false;
 
@@ -38,9 +45,35 @@ bool is_rank(const std::string& wanted) {
   return false;
 }
 
-void stop_while_joining() {
-  std::thread([] {
+void wait_until(const std::string& what, const std::function<bool()>& is_true) {
+  auto const end = std::chrono::steady_clock::now() + patience;
+  while (!is_true()) {
+    if (std::chrono::steady_clock::now() > end) throw std::runtime_error("not in time: " + what);
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
+// The launcher starts the hosts independently of each other, so that one may be late. Returns the folder.
+std::string pass_start_gate(const std::string& gate, bool waits) {
+  auto const colon = gate.find(':');
+  auto const count = std::stoi(gate.substr(0, colon));
+  auto const folder = gate.substr(colon + 1);
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  std::ofstream(folder + "/" + host + "." + std::to_string(getpid())) << "\n";
+  if (waits)
+    wait_until("all ranks at the start gate", [&] {
+      std::filesystem::directory_iterator const there(folder);
+      return std::distance(begin(there), end(there)) >= count;
+    });
+  return folder;
+}
+
+// Stops this process 200 ms from now.
+void stop_while_joining(const std::string& stopped_file) {
+  std::thread([stopped_file] {
     std::this_thread::sleep_for(200ms);
+    std::ofstream(stopped_file) << "\n";
     kill(getpid(), SIGSTOP);
   }).detach();
 }
@@ -50,32 +83,35 @@ void stop_while_joining() {
 void barrier_until(muster::Job& job, const std::string& file) {
   auto const seen_file = file + ".seen";
   while (access(seen_file.c_str(), F_OK) != 0) {
-    job.barrier("looked", 10s);
+    job.barrier("looked", patience);
     if (job.rank() == 0 && access(file.c_str(), F_OK) == 0) std::ofstream(seen_file) << "\n";
     std::this_thread::sleep_for(10ms);
-    job.barrier("shared", 10s);
+    job.barrier("shared", patience);
   }
-  for (int i = 0; i < 100; ++i) job.barrier("more", 10s);
+  for (int i = 0; i < 100; ++i) job.barrier("more", patience);
 }
 
 int run(const std::string& what, const std::string& stopped) {
-  if (stopped.starts_with("stopped:")) {
-    if (is_rank(stopped.substr(8))) {
-      stop_while_joining();
-    } else {
-      std::this_thread::sleep_for(500ms);
+  bool const ends = what.starts_with("ended:") && is_rank(what.substr(6));
+  bool const briefly = what == "briefly" || what.starts_with("absent:") || what.starts_with("ended:");
+  if (const char* const gate = std::getenv("START_GATE"); gate != nullptr && briefly) {
+    auto const stopped_file = pass_start_gate(gate, !ends) + ".stopped";
+    if (stopped.starts_with("stopped:")) {
+      if (is_rank(stopped.substr(8)))
+        stop_while_joining(stopped_file);
+      else
+        wait_until("the stop", [&] { return access(stopped_file.c_str(), F_OK) == 0; });
     }
   }
+  if (ends) return 0;
   if (what.starts_with("absent:") && is_rank(what.substr(7))) {
     std::this_thread::sleep_for(6s);
     return 0;
   }
-  if (what.starts_with("ended:") && is_rank(what.substr(6))) return 0;
   is_deaf = what.starts_with("deaf:") && is_rank(what.substr(5));
   bool const until = what.starts_with("until:");
-  bool const briefly = what == "briefly" || what.starts_with("absent:") || what.starts_with("ended:");
   auto job = muster::Job::join({.deadline = briefly ? 2s : 100s, .device = muster::Device::cpu});
-  job.barrier("meet", 10s);
+  job.barrier("meet", patience);
   if (job.rank() == 0)
     std::printf("joined through %s: %d ranks on %d hosts\n", job.bootstrap(), job.size(), job.host_count());
   std::fflush(stdout);
@@ -83,7 +119,7 @@ int run(const std::string& what, const std::string& stopped) {
   if (until) barrier_until(job, what.substr(6));
   if (what == "slowly") std::this_thread::sleep_for(1s);
   if (what == "killed") std::this_thread::sleep_for(5s);
-  job.barrier("part", 10s);
+  job.barrier("part", patience);
   job.leave();
   return 0;
 }
