@@ -45,6 +45,8 @@ def is_running(pid):
 class Start:
     """One start of the program on this number of ranks."""
 
+    may_end_improperly = True  # once, see tests/unit/mpirun_with_retry
+
     def __init__(self, arguments, kind, ranks, folder):
         command = [arguments.program, *OPTIONS, *kind.options, f"--steps={arguments.steps}", f"--data={folder.parent / 'text'}", f"--output={folder}"]
         if ranks > 1:
@@ -56,15 +58,24 @@ class Start:
         self.status = folder / "status.json"
         self.status.unlink(missing_ok=True)
         self.log = open(f"{folder}.log", "ab")
+        self.said_before = self.log.tell()
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment, start_new_session=True)
         self.ranks = ranks
 
     def wait(self, seconds):
         """The exit code, or None when it still runs."""
         try:
-            return self.process.wait(seconds)
+            code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
+        return 0 if code != 0 and self.ended_improperly() else code
+
+    def ended_improperly(self):
+        """Whether only mpirun says that this start failed, although it finished."""
+        said = pathlib.Path(self.log.name).read_bytes()[self.said_before:]
+        improper = Start.may_end_improperly and b"exiting improperly" in said and self.status.exists() and '"state":"finished"' in self.status.read_text()
+        Start.may_end_improperly &= not improper
+        return improper
 
     def await_training(self):
         """Waits until training begins or the process has ended."""

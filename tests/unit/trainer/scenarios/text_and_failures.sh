@@ -6,6 +6,12 @@
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# The script's $mpirun becomes one that starts it through mpirun_with_retry.
+if [ -n "${mpirun-}" ]; then
+  printf '#!/bin/sh\nexec "%s/mpirun_with_retry" "%s" "$@"\n' "$(cd "$(dirname "$0")/../.." && pwd)" "$mpirun" > "$folder/mpirun"
+  chmod +x "$folder/mpirun"
+  mpirun=$folder/mpirun
+fi
 
 # write_text LINES
 write_text() {

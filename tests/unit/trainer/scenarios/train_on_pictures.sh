@@ -4,10 +4,9 @@
 # resumption; lists; refusals. Usage: train_on_pictures.sh MPIRUN MUSTER_TRAIN
 set -euo pipefail
 mpirun=$1 train=$2
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+# shellcheck source=tests/unit/trainer/scenarios/text_and_failures.sh
+. "$(dirname "$0")/text_and_failures.sh"
 fail() { echo "train_on_pictures: $*" >&2; cat "$folder/log" >&2; exit 1; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 "$train" make-data pictures --output "$folder/pictures" --train 60 --held-out 31 --bad > "$folder/log"
 [ "$(find "$folder/pictures/train" -name '*.jpg' -o -name '*.png' | wc -l)" = 64 ] || fail "make-data pictures wrote another number of files"

@@ -4,13 +4,8 @@
 # the run, on one rank and on three, and starts another run; wrong uses end with one line.
 set -eu
 mpirun=$1 train=$2 tokenizer=$3
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
+# shellcheck source=tests/unit/trainer/scenarios/text_and_failures.sh
+. "$(dirname "$0")/text_and_failures.sh"
 cd "$folder"
 on_ranks() {  # on_ranks N ARGUMENTS…
   ranks=$1
@@ -27,11 +22,7 @@ refused() {
   grep -qF -- "$text" err || fail "$* said: $(cat err)"
 }
 
-i=0
-while [ $i -lt 300 ]; do
-  echo "line $i of a text that is long enough to learn something from"
-  i=$((i + 1))
-done > text
+write_text 300
 run_training --data text --layers 2 --heads 2 --width 16 --context 20 --steps 20 --output run > log
 loss=$(sed -n 's/.*"validation_loss": \([0-9.]\{8\}\).*/\1/p' run/summary.json | head -n 1)
 [ -n "$loss" ] || fail "the run has no validation loss"
