@@ -78,9 +78,9 @@ install_as() {
   DESTDIR=$prefix cmake --install "$build" --prefix /usr > /dev/null
   cmake -G Ninja -S tests/cluster/install -B "$BATS_FILE_TMPDIR/ten" -DCMAKE_PREFIX_PATH="$prefix/usr" > /dev/null
   cmake --build "$BATS_FILE_TMPDIR/ten" > /dev/null
-  run timeout 60 "$BATS_FILE_TMPDIR/ten/ten_lines"
+  run timeout 300 "$BATS_FILE_TMPDIR/ten/ten_lines"
   [ "$output" = "rank 0 of 1: sum 1" ]
-  run timeout 60 "$MPIRUN_WITH_RETRY" mpirun --allow-run-as-root --oversubscribe -n 2 "$BATS_FILE_TMPDIR/ten/ten_lines"
+  run timeout 300 "$MPIRUN_WITH_RETRY" mpirun --allow-run-as-root --oversubscribe -n 2 "$BATS_FILE_TMPDIR/ten/ten_lines"
   [ "$status" = 0 ]
   [[ "$output" == *"rank 0 of 2: sum 3"* ]]
   [[ "$output" == *"rank 1 of 2: sum 3"* ]]
@@ -123,7 +123,7 @@ install_as() {
   flags=$(PKG_CONFIG_PATH=$library/pkgconfig pkg-config --cflags --libs muster)
   # shellcheck disable=SC2086  # several flags
   g++ -std="$(PKG_CONFIG_PATH=$library/pkgconfig pkg-config --variable=cxx_std muster)" tests/cluster/install/ten_lines.cpp -o "$BATS_FILE_TMPDIR/by_pkg_config" $flags
-  LD_LIBRARY_PATH=$library run timeout 60 "$BATS_FILE_TMPDIR/by_pkg_config"
+  LD_LIBRARY_PATH=$library run timeout 300 "$BATS_FILE_TMPDIR/by_pkg_config"
   [ "$output" = "rank 0 of 1: sum 1" ]
 }
 
@@ -132,7 +132,7 @@ install_as() {
   flags=$(PKG_CONFIG_PATH=$library/pkgconfig pkg-config --cflags --libs muster)
   # shellcheck disable=SC2086  # several flags
   gcc -std=c99 -pedantic -Werror tests/unit/runtime/c/c_program.c -o "$BATS_FILE_TMPDIR/c_program" $flags
-  LD_LIBRARY_PATH=$library run timeout 60 "$BATS_FILE_TMPDIR/c_program"
+  LD_LIBRARY_PATH=$library run timeout 300 "$BATS_FILE_TMPDIR/c_program"
   [ "$status" = 0 ]
 }
 

@@ -48,7 +48,7 @@ in_pods() {
 # more ranks than slots are allowed, mpirun 5 puts all of them on the first pod.
 operator_mpirun() {
   on_node ctl env -u PRTE_MCA_rmaps_default_mapping_policy K_MPI_JOB_ROLE=launcher OMPI_MCA_orte_default_hostfile="$PODS/hostfile" OMPI_MCA_orte_keep_fqdn_hostnames=true \
-    OMPI_MCA_plm_rsh_args="-F $PODS/ssh_config" "$@" timeout 120 "$MPIRUN_WITH_RETRY" mpirun "$(program)"
+    OMPI_MCA_plm_rsh_args="-F $PODS/ssh_config" "$@" timeout 300 "$MPIRUN_WITH_RETRY" mpirun "$(program)"
 }
 
 @test "pods of a LeaderWorkerSet, a TrainJob, an Indexed Job and a Job of Volcano join, with the key of a Secret" {

@@ -19,7 +19,7 @@ mount -t tmpfs netns /run/netns
 before=\$(listing)
 $1
 END
-  timeout -k 5 300 unshare --pid --net --mount --fork --kill-child --mount-proc bash -euo pipefail "$BATS_TEST_TMPDIR/machine" 3>&- && return
+  timeout -k 5 1200 unshare --pid --net --mount --fork --kill-child --mount-proc bash -euo pipefail "$BATS_TEST_TMPDIR/machine" 3>&- && return
   # Remove it before the next test.
   "$LAB_COMMAND" down --name "$NAME" || true
   return 1
@@ -47,7 +47,7 @@ nothing_is_left() {
 
 # until_true CMD…: retries CMD, for as long as a busy machine may take.
 until_true() {
-  local end=$((SECONDS + 60))
+  local end=$((SECONDS + 300))
   until "$@" >/dev/null 2>&1; do
     ((SECONDS < end)) || { echo "not within the time: $*" && "$@"; }
     sleep 0.02

@@ -148,7 +148,7 @@ interface='echo "$SLURM_PROCID interface=${OMPI_MCA_btl_tcp_if_include-unset}"'
   for node in n0 n1; do on_node "$node" ip addr add "fd67::1${node#n}/64" dev eth0 nodad; done
   for _ in 1 2 3; do
     # shellcheck disable=SC2016 # the tasks expand it
-    run -0 on_lab timeout 60 srun -N2 -n4 --overcommit --mpi=none --muster=off env MUSTER_JOIN=address MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 \
+    run -0 on_lab timeout 300 srun -N2 -n4 --overcommit --mpi=none --muster=off env MUSTER_JOIN=address MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 \
       MASTER_ADDR=fd67::10 MASTER_PORT=23461 bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID exec "$@"' - "$MUSTER_BUILD/bin/joining_ranks"
     [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
   done

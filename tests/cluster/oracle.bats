@@ -10,7 +10,7 @@ teardown() { lab_down; }
 agree() {
   lab_up --nodes 2 --cpus 8 --plugin "$(plugin)" "${@:2}"
   # Two to three seconds per step on a busy machine.
-  LAB_DEADLINE=$((120 + 10 * $1)) run lab exec python3 "$BATS_TEST_DIRNAME/oracle/oracle.py" --seed "${ORACLE_SEED:-1}" --cases "$1" "$BATS_TEST_TMPDIR"
+  LAB_DEADLINE=$((900 + 10 * $1)) run lab exec python3 "$BATS_TEST_DIRNAME/oracle/oracle.py" --seed "${ORACLE_SEED:-1}" --cases "$1" "$BATS_TEST_TMPDIR"
   echo "$output"
   [ "$status" = 0 ]
 }

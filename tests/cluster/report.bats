@@ -78,7 +78,7 @@ no_collector_left() { wait_until '[ "$(collectors)" = 0 ]'; }
 # KILL; sets $output to its output.
 step_while_collector() {
   touch "$BATS_FILE_TMPDIR/hold"
-  lab exec timeout 200 srun -N2 -n4 --gres=gpu:2 --muster=report true >"$BATS_TEST_TMPDIR/output" 2>&1 &
+  lab exec timeout 600 srun -N2 -n4 --gres=gpu:2 --muster=report true >"$BATS_TEST_TMPDIR/output" 2>&1 &
   local srun=$! collector
   wait_until '[ "$(collectors)" = 1 ]'
   collector=$(on_node ctl bash -c 'grep -lx muster-report /proc/[0-9]*/comm 2>/dev/null' | tr -dc '[:digit:]')
