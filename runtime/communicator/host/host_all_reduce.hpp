@@ -13,8 +13,9 @@ namespace muster::detail {
 class HostAllReduce {
  public:
   virtual ~HostAllReduce() = default;
-  /// `in` and `out` have `count` (not 0) elements, and are equal or do not overlap. `digest`: of
-  /// this rank's calls up to this one.
+  /// `in` and `out` have `count` (not 0) elements, and are equal or do not overlap. Where
+  /// reduces_in_shared_memory(), `out` may be null: this rank does not want the result. `digest`: of this
+  /// rank's calls up to this one.
   /// @throws Error(ErrorCode::usage) when a rank of this host makes another call.
   virtual void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                           std::uint64_t digest) = 0;

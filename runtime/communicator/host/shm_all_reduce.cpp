@@ -69,8 +69,8 @@ void ShmAllReduce::all_reduce(const void* in, void* out, std::size_t count, Data
   bool const is_cached = count * size <= cached_total_bytes / static_cast<std::size_t>(ranks_);
   auto const chunk = (is_cached ? cached_slot_bytes : slot_bytes) / size;
   for (std::size_t at = 0; at < count; at += chunk) {
-    reduce_chunk(static_cast<const std::byte*>(in) + at * size, static_cast<std::byte*>(out) + at * size,
-                 std::min(chunk, count - at), type, op);
+    auto* const to = out == nullptr ? nullptr : static_cast<std::byte*>(out) + at * size;
+    reduce_chunk(static_cast<const std::byte*>(in) + at * size, to, std::min(chunk, count - at), type, op);
   }
 }
 
@@ -86,7 +86,7 @@ std::size_t ShmAllReduce::slice_begin(std::size_t bytes, int rank) const {
 }
 
 // Each rank copies all but its own slice into its buffer, reduces its own slice of all ranks, and writes the
-// result into the gap of its buffer, from where the other ranks copy it.
+// result into the gap of its buffer, from where the other ranks copy it, unless they do not want it.
 void ShmAllReduce::reduce_chunk(const std::byte* in, std::byte* out, std::size_t count, DataType type,
                                 Reduction op) {
   begin_round();
@@ -105,11 +105,13 @@ void ShmAllReduce::reduce_chunk(const std::byte* in, std::byte* out, std::size_t
     auto const length = std::min(step, own_end - at);
     for (int r = 0; r < ranks_; ++r)
       operands_[static_cast<std::size_t>(r)] = r == rank_ ? in + at : slot(r) + at;
-    reduce_elements(out + at, operands_, length / size_of(type), type, op, ranks_);
-    copy_to_slot(mine + at, out + at, length);
+    auto* const result = out == nullptr ? mine + at : out + at;
+    reduce_elements(result, operands_, length / size_of(type), type, op, ranks_);
+    if (out != nullptr) copy_to_slot(mine + at, result, length);
   }
   if (bypass_cache_) stream_fence();
   post();
+  if (out == nullptr) return;
   for (int i = 1; i < ranks_; ++i) {
     int const r = (rank_ + i) % ranks_;
     wait_.until(line(r).sequence, sequence_);

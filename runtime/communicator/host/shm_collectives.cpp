@@ -115,11 +115,10 @@ void ShmCollectives::run(const CollectiveCall& call) {
 void ShmCollectives::reduce(const std::byte* in, std::byte* out, std::size_t count, DataType type,
                             Reduction reduction) {
   auto const piece = piece_bytes / size_of(type);
-  std::vector<std::byte> unwanted(out == nullptr ? std::min(count, piece) * size_of(type) : 0);
   for (std::size_t at = 0; at < count; at += piece) {
     auto const offset = at * size_of(type);
-    all_reduce_.all_reduce(in + offset, out == nullptr ? unwanted.data() : out + offset,
-                           std::min(piece, count - at), type, reduction, group_.digest());
+    all_reduce_.all_reduce(in + offset, out == nullptr ? nullptr : out + offset, std::min(piece, count - at),
+                           type, reduction, group_.digest());
   }
 }
 

@@ -128,12 +128,13 @@ void MpiCommunicator::collective(const CollectiveCall& given, std::uint64_t dige
   }
 }
 
-// All-reduces piece by piece; ranks other than root discard the result. MPI_Ireduce takes several times as
-// long.
+// All-reduces piece by piece; ranks other than root do not want the result. MPI_Ireduce takes several times
+// as long.
 void MpiCommunicator::reduce(const CollectiveCall& call, std::uint64_t digest) {
   auto const piece = discarded_bytes / size_of(call.type);
   bool const is_root = rank() == call.peer;
-  if (!is_root && !discarded_) discarded_ = std::make_unique_for_overwrite<std::byte[]>(discarded_bytes);
+  if (!is_root && !discarded_ && !all_reduce_->reduces_in_shared_memory())
+    discarded_ = std::make_unique_for_overwrite<std::byte[]>(discarded_bytes);
   for (std::size_t at = 0; at < call.count; at += piece) {
     void* const part = at_element(call.out, at, call.type);
     all_reduce_->all_reduce(part, is_root ? part : discarded_.get(), std::min(piece, call.count - at),

@@ -49,6 +49,19 @@ TEMPLATE_TEST_CASE("reductions equal a plain reference", "", float, double, bflo
   }
 }
 
+// Ranks that do not want the result are ahead of the root.
+TEST_CASE("reduces in a row do not mix their data") {
+  auto world = tested_world();
+  int const root = world.size() - 1;
+  auto const ranks = static_cast<std::int64_t>(world.size());
+  for (std::int64_t i = 1; i <= 60; ++i) {
+    std::vector<std::int64_t> values(i % 3 == 0 ? 100'000 : 5'000, i * (world.rank() + 1));
+    world.reduce(values, root);
+    auto const expected = world.rank() == root ? i * ranks * (ranks + 1) / 2 : i * (world.rank() + 1);
+    REQUIRE(std::ranges::count(values, expected) == static_cast<std::ptrdiff_t>(values.size()));
+  }
+}
+
 TEMPLATE_TEST_CASE("premul_sum multiplies each rank's input by its own factor", "", float, double, bfloat16,
                    half) {
   using T = TestType;
