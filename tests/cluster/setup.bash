@@ -93,7 +93,7 @@ together() {
 }
 
 # searched COMMAND…: runs a job whose line says which process a missing rank has. Up to three times, as long as a busy
-# host has not said so in time.
+# host has not answered in time.
 searched() {
   local attempt
   for attempt in 1 2 3; do
