@@ -21,9 +21,10 @@ def run(scenario, status=0, **environment):
     command = [*launcher, program, scenario]
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300)
     assert (done.returncode == 0) == (status == 0), f"exit code {done.returncode}: {done.stderr}"
-    # mpirun_with_retry also prints what the job before said.
-    done.stderr = done.stderr.rpartition("mpirun_with_retry: once more\n")[2]
-    done.stdout = done.stdout[done.stdout.rindex(done.stdout.partition("\n")[0]):]
+    _, is_second, stderr = done.stderr.rpartition("mpirun_with_retry: once more\n")
+    if is_second:  # what the first job printed is there, too
+        done.stderr = stderr
+        done.stdout = done.stdout[done.stdout.rindex(done.stdout.partition("\n")[0]):]
     return done
 
 
