@@ -236,7 +236,8 @@ void Coordinator::add_contribution(int rank, protocol::Contribution contribution
     round->timer.expires_after(round->timeout());
     round->timer.async_wait([this, name](const asio::error_code& error) {
       auto const late = rounds_.find(name);
-      if (!error && late != rounds_.end() && !failure_ && (!query_.running() || query_is_warning_))
+      bool const queries_failure = query_.running() && query_purpose_ == QueryPurpose::failure;
+      if (!error && late != rounds_.end() && !failure_ && !queries_failure)
         on_round_timeout(name, *late->second);
     });
     found = rounds_.emplace(name, std::move(round)).first;
@@ -292,7 +293,7 @@ void Coordinator::on_round_timeout(const std::string& name, const GatherRound& r
   for (int const rank : std::set(queried)) queried.insert(host_leaders_[static_cast<std::size_t>(rank)]);
   std::erase_if(queried, [this](int rank) { return rank != 0 && !ever_connected_.contains(rank); });
   auto const code = wait_for_each_other(rounds_, arrived, missing) ? ErrorCode::usage : ErrorCode::deadline;
-  query_is_warning_ = false;
+  query_purpose_ = QueryPurpose::failure;
   query_.start({queried.begin(), queried.end()}, "", 0,
                [this, text, code, arrived, unexplained, queried](const RankStates& states) {
                  fail_late_round(text, code, arrived, unexplained, queried, states);
@@ -322,11 +323,13 @@ protocol::RankState Coordinator::add_round(int rank, protocol::RankState state) 
 }
 
 void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& report) {
-  // A query that ends with the job's failure, for a round or an operation, is not interrupted.
-  if (failure_ || (query_.running() && (report.warning || !query_is_warning_))) return;
+  using enum QueryPurpose;
+  auto const purpose = !report.warning ? failure : report.silent ? comparison : warning;
+  // Any query compares the calls, too.
+  if (failure_ || (query_.running() && purpose <= query_purpose_)) return;
   auto const members = decode_ranks(report.members, static_cast<int>(roster_.size()));
   if (report.warning && !stall_log_.is_new(report)) return;
-  query_is_warning_ = report.warning;
+  query_purpose_ = purpose;
   // A rank that leaves after its reply may have entered the operation in between.
   auto const leaving = leaving_ranks(rounds_);
   query_.start(members, report.communicator, report.number,
@@ -364,7 +367,7 @@ void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& rep
 
 void Coordinator::query_mismatch(const StallDiagnosis& diagnosis, const std::vector<int>& members,
                                  const protocol::StalledOperation& report) {
-  query_is_warning_ = false;
+  query_purpose_ = QueryPurpose::failure;
   query_.start(members, report.communicator, report.number,
                [this, diagnosis](const RankStates& states) { fail(diagnosis.mismatch(roster_, states)); });
 }

@@ -109,7 +109,8 @@ class Coordinator {
   CallComparison calls_;
   Rounds rounds_;
   RankStateCollector query_;
-  bool query_is_warning_ = false;  // query_ only explains a warning: a failure's query replaces it
+  // Why query_ runs. A query with a later purpose in this list replaces it.
+  enum class QueryPurpose { comparison, warning, failure } query_purpose_ = QueryPurpose::comparison;
   std::chrono::milliseconds stall_warning_{0};
   StallLog stall_log_;
   EndedRankWatch ended_ranks_{io_};

@@ -21,6 +21,9 @@ inline constexpr Duration longest_round_trip = std::chrono::milliseconds(150);
 // end the job then.
 inline constexpr Duration longest_print = std::chrono::milliseconds(900);
 
+// Of a call after the one that threw the loss: it throws late, too.
+inline constexpr Duration longest_second_call = std::chrono::milliseconds(600);
+
 /// What the rules of docs/failures.md ask about a job.
 class JobFacts {
  public:
