@@ -21,7 +21,8 @@ SILENT = r"is silent for \S+ s: it is stopped, or its host or the way to it is d
 # Older kernels report the status to the parent alone.
 REPORTS_STATUS = tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (6, 15)
 # What a rank calls before its first step, and within one.
-SETUP = {"join", "host communicator", "MPI_Init", "setting up", "shared memory", "split"}
+SETUP = {"join", "host communicator", "MPI_Init", "setting up", "shared memory", "split", "reducer's options", "reducer's layouts",
+         "reducer's measurement", "reducer's memory"}
 
 
 @dataclasses.dataclass
