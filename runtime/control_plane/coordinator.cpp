@@ -199,15 +199,9 @@ void Coordinator::send(const std::vector<int>& ranks, const Message& message) {
       connections_.send(leader, encode(protocol::ToRanks{targets, message}));
     }
   }
-  bool self = false;
-  for (int const rank : by_leader[0]) {
-    if (rank == 0) {
-      self = true;
-    } else {
-      connections_.send(rank, message);
-    }
-  }
-  if (self) deliver_to_self_(message);
+  for (int const rank : by_leader[0])
+    if (rank != 0) connections_.send(rank, message);
+  if (std::ranges::find(ranks, 0) != ranks.end()) deliver_to_self_(message);
 }
 
 void Coordinator::handle(int rank, const Message& message) { handlers_.dispatch(rank, message); }
@@ -323,9 +317,16 @@ protocol::RankState Coordinator::add_round(int rank, protocol::RankState state) 
 
 void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& report) {
   // A query that ends with the job's failure, for a round or an operation, is not interrupted.
-  if (failure_ || (query_.running() && (report.warning || !query_is_warning_))) return;
+  if (failure_ || (query_.running() && !query_is_warning_)) return;
   auto const members = decode_ranks(report.members, static_cast<int>(roster_.size()));
-  if (report.warning && !stall_log_.is_new(report)) return;
+  if (!report.warning) return query_stall(rank, report, members);
+  if (!stall_log_.is_new(report)) return;
+  // Ranks of several communicators report at the same moments, again and again.
+  query_.when_idle([this, rank, report, members] { query_stall(rank, report, members); });
+}
+
+void Coordinator::query_stall(int rank, const protocol::StalledOperation& report,
+                              const std::vector<int>& members) {
   query_is_warning_ = report.warning;
   // A rank that leaves after its reply may have entered the operation in between.
   auto const leaving = leaving_ranks(rounds_);
@@ -348,8 +349,8 @@ void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& rep
                  if (failure->code == ErrorCode::deadline) {
                    auto missing = diagnosis.find_missing(states);
                    bool const never_ends =
-                       !report.warning &&
-                       wait_for_each_other(rounds_, {rank}, {missing.begin(), missing.end()});
+                       !report.warning && wait_for_each_other(rounds_, diagnosis.find_waiting(states),
+                                                              {missing.begin(), missing.end()});
                    failure->text += describe_other_rounds(roster_, rounds_, missing);
                    if (never_ends) {
                      failure->code = ErrorCode::usage;

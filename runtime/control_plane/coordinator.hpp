@@ -93,6 +93,7 @@ class Coordinator {
   void schedule_round_warning(const std::string& name, std::chrono::milliseconds waited);
   void register_handlers();
   void diagnose_stall(int rank, const protocol::StalledOperation& report);
+  void query_stall(int rank, const protocol::StalledOperation& report, const std::vector<int>& members);
   void query_mismatch(const StallDiagnosis& diagnosis, const std::vector<int>& members,
                       const protocol::StalledOperation& report);
 
