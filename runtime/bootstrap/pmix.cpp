@@ -50,12 +50,17 @@ std::vector<int> possible_reporters(int size) {
   return ranks;
 }
 
+// What PMIx has of this process from the start.
+struct PmixProcess {
+  pmix_proc_t self{};
+  int size = 0;
+  int local_rank = 0;
+};
+
 class PmixBootstrap : public Bootstrap {
  public:
-  explicit PmixBootstrap(const pmix_proc_t& self) : client_(self) {
-    size_ = static_cast<int>(client_.get_number(PMIX_JOB_SIZE, PMIX_RANK_WILDCARD).value_or(0));
-    local_rank_ = static_cast<int>(client_.get_number(PMIX_LOCAL_RANK, self.rank).value_or(0));
-  }
+  explicit PmixBootstrap(const PmixProcess& process)
+      : client_(process.self), size_(process.size), local_rank_(process.local_rank) {}
 
   const char* name() const noexcept override { return "pmix"; }
   int rank() const noexcept override { return client_.rank(); }
@@ -90,8 +95,8 @@ class PmixBootstrap : public Bootstrap {
   PmixClient client_;
   std::optional<control::Key> user_key_;
   std::optional<ProcessReportServer> report_server_;  // on ranks that may be the reporter
-  int size_ = 0;
-  int local_rank_ = 0;
+  int size_;
+  int local_rank_;
   bool finalized_ = false;
 };
 
@@ -202,12 +207,16 @@ std::vector<JoinRecord> PmixBootstrap::exchange(const JoinRecord& mine, const De
 // Where hundreds of ranks of a host connect at once, the server closes some connections, and PMIx connects
 // again. It writes without MSG_NOSIGNAL, so SIGPIPE would end the process first. PMIx's own thread inherits
 // the mask.
-int init_without_sigpipe(pmix_proc_t& self) {
+int init_without_sigpipe(PmixProcess& process) {
   sigset_t broken_pipe;
   sigemptyset(&broken_pipe);
   sigaddset(&broken_pipe, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
-  return PMIx_Init(&self, nullptr, 0);
+  auto const status = PMIx_Init(&process.self, nullptr, 0);
+  if (status != PMIX_SUCCESS) return status;
+  process.size = get_pmix_number(process.self, PMIX_JOB_SIZE, PMIX_RANK_WILDCARD);
+  process.local_rank = get_pmix_number(process.self, PMIX_LOCAL_RANK, process.self.rank);
+  return status;
 }
 
 }  // namespace
@@ -223,8 +232,8 @@ std::unique_ptr<Bootstrap> connect_pmix(const Deadline& deadline) {
   if (joined)
     throw Error(ErrorCode::usage,
                 "join: this process has joined its job before; a process joins once under PMIx");
-  auto self = std::make_shared<pmix_proc_t>();
-  auto const status = run_bounded([self] { return init_without_sigpipe(*self); }, deadline);
+  auto process = std::make_shared<PmixProcess>();
+  auto const status = run_bounded([process] { return init_without_sigpipe(*process); }, deadline);
   if (!status)
     throw make_pmix_timeout_error(get_env, PMIx_Get_version(), make_hello().host, deadline.length());
   if (*status != PMIX_SUCCESS) {
@@ -234,7 +243,7 @@ std::unique_ptr<Bootstrap> connect_pmix(const Deadline& deadline) {
   }
   joined = true;
   set_open_mpi_process_name();  // for an MPI_Init of the program
-  auto bootstrap = std::make_unique<PmixBootstrap>(*self);
+  auto bootstrap = std::make_unique<PmixBootstrap>(*process);
   log::set_rank(bootstrap->rank());
   log::debug("join: PMIx: connected to {}, {} ranks", bootstrap->job_name(), bootstrap->size());
   if (bootstrap->size() == 1 && is_step_of_several(get_env)) {

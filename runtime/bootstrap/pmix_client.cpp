@@ -73,20 +73,16 @@ void value_found(pmix_status_t status, pmix_value_t* value, void* data) {
 
 }  // namespace
 
-// PMIx_Get queries the server for what it did not provide at start, and the server may not answer.
-std::optional<std::uint64_t> PmixClient::get_number(const char* key, pmix_rank_t rank) const {
-  pmix_proc_t proc = self_;
+int get_pmix_number(const pmix_proc_t& self, const char* key, pmix_rank_t rank) {
+  pmix_proc_t proc = self;
   proc.rank = rank;
-  auto const get = [proc, name = std::string(key)] {
-    std::optional<std::uint64_t> found;
-    pmix_value_t* value = nullptr;
-    if (PMIx_Get(&proc, name.c_str(), nullptr, 0, &value) != PMIX_SUCCESS || value == nullptr) return found;
-    if (value->type == PMIX_UINT32) found = value->data.uint32;
-    if (value->type == PMIX_UINT16) found = value->data.uint16;
-    PMIX_VALUE_RELEASE(value);
-    return found;
-  };
-  return read_bounded(get, Deadline(server_timeout)).value_or(std::nullopt);
+  pmix_value_t* value = nullptr;
+  if (PMIx_Get(&proc, key, nullptr, 0, &value) != PMIX_SUCCESS || value == nullptr) return 0;
+  int number = 0;
+  if (value->type == PMIX_UINT32) number = static_cast<int>(value->data.uint32);
+  if (value->type == PMIX_UINT16) number = value->data.uint16;
+  PMIX_VALUE_RELEASE(value);
+  return number;
 }
 
 // Only what the server provided at start (PMIX_OPTIONAL): a query about a missing rank could wait forever.

@@ -44,6 +44,10 @@ class PmixRequests {
   pmix_status_t failure_ = PMIX_SUCCESS;
 };
 
+/// A number of a rank, or of the job for PMIX_RANK_WILDCARD; 0 when there is none. PMIx queries the server
+/// for what it did not provide at start, and the server may not answer.
+int get_pmix_number(const pmix_proc_t& self, const char* key, pmix_rank_t rank);
+
 /// A connected PMIx client: the data of its server, one published hello, and the fence that distributes all
 /// hellos. Every wait has our own deadline. Not thread-safe.
 class PmixClient {
@@ -53,7 +57,6 @@ class PmixClient {
   int rank() const noexcept { return static_cast<int>(self_.rank); }
   std::string job_name() const { return self_.nspace; }
 
-  std::optional<std::uint64_t> get_number(const char* key, pmix_rank_t rank) const;
   /// Empty when the server did not provide it at start.
   std::string find_host(int rank) const;
   /// Publishes this rank's hello, once. @throws Error(ErrorCode::system)

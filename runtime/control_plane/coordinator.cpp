@@ -199,15 +199,9 @@ void Coordinator::send(const std::vector<int>& ranks, const Message& message) {
       connections_.send(leader, encode(protocol::ToRanks{targets, message}));
     }
   }
-  bool self = false;
-  for (int const rank : by_leader[0]) {
-    if (rank == 0) {
-      self = true;
-    } else {
-      connections_.send(rank, message);
-    }
-  }
-  if (self) deliver_to_self_(message);
+  for (int const rank : by_leader[0])
+    if (rank != 0) connections_.send(rank, message);
+  if (std::ranges::find(ranks, 0) != ranks.end()) deliver_to_self_(message);
 }
 
 void Coordinator::handle(int rank, const Message& message) { handlers_.dispatch(rank, message); }
@@ -236,8 +230,7 @@ void Coordinator::add_contribution(int rank, protocol::Contribution contribution
     round->timer.expires_after(round->timeout());
     round->timer.async_wait([this, name](const asio::error_code& error) {
       auto const late = rounds_.find(name);
-      bool const queries_failure = query_.running() && query_purpose_ == QueryPurpose::failure;
-      if (!error && late != rounds_.end() && !failure_ && !queries_failure)
+      if (!error && late != rounds_.end() && !failure_ && (!query_.running() || query_is_warning_))
         on_round_timeout(name, *late->second);
     });
     found = rounds_.emplace(name, std::move(round)).first;
@@ -293,7 +286,7 @@ void Coordinator::on_round_timeout(const std::string& name, const GatherRound& r
   for (int const rank : std::set(queried)) queried.insert(host_leaders_[static_cast<std::size_t>(rank)]);
   std::erase_if(queried, [this](int rank) { return rank != 0 && !ever_connected_.contains(rank); });
   auto const code = wait_for_each_other(rounds_, arrived, missing) ? ErrorCode::usage : ErrorCode::deadline;
-  query_purpose_ = QueryPurpose::failure;
+  query_is_warning_ = false;
   query_.start({queried.begin(), queried.end()}, "", 0,
                [this, text, code, arrived, unexplained, queried](const RankStates& states) {
                  fail_late_round(text, code, arrived, unexplained, queried, states);
@@ -323,13 +316,18 @@ protocol::RankState Coordinator::add_round(int rank, protocol::RankState state) 
 }
 
 void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& report) {
-  using enum QueryPurpose;
-  auto const purpose = !report.warning ? failure : report.silent ? comparison : warning;
-  // Any query compares the calls, too.
-  if (failure_ || (query_.running() && purpose <= query_purpose_)) return;
+  // A query that ends with the job's failure, for a round or an operation, is not interrupted.
+  if (failure_ || (query_.running() && !query_is_warning_)) return;
   auto const members = decode_ranks(report.members, static_cast<int>(roster_.size()));
-  if (report.warning && !stall_log_.is_new(report)) return;
-  query_purpose_ = purpose;
+  if (!report.warning) return query_stall(rank, report, members);
+  if (!stall_log_.is_new(report)) return;
+  // Ranks of several communicators report at the same moments, again and again.
+  query_.when_idle([this, rank, report, members] { query_stall(rank, report, members); });
+}
+
+void Coordinator::query_stall(int rank, const protocol::StalledOperation& report,
+                              const std::vector<int>& members) {
+  query_is_warning_ = report.warning;
   // A rank that leaves after its reply may have entered the operation in between.
   auto const leaving = leaving_ranks(rounds_);
   query_.start(members, report.communicator, report.number,
@@ -351,8 +349,8 @@ void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& rep
                  if (failure->code == ErrorCode::deadline) {
                    auto missing = diagnosis.find_missing(states);
                    bool const never_ends =
-                       !report.warning &&
-                       wait_for_each_other(rounds_, {rank}, {missing.begin(), missing.end()});
+                       !report.warning && wait_for_each_other(rounds_, diagnosis.find_waiting(states),
+                                                              {missing.begin(), missing.end()});
                    failure->text += describe_other_rounds(roster_, rounds_, missing);
                    if (never_ends) {
                      failure->code = ErrorCode::usage;
@@ -367,7 +365,7 @@ void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& rep
 
 void Coordinator::query_mismatch(const StallDiagnosis& diagnosis, const std::vector<int>& members,
                                  const protocol::StalledOperation& report) {
-  query_purpose_ = QueryPurpose::failure;
+  query_is_warning_ = false;
   query_.start(members, report.communicator, report.number,
                [this, diagnosis](const RankStates& states) { fail(diagnosis.mismatch(roster_, states)); });
 }

@@ -93,6 +93,7 @@ class Coordinator {
   void schedule_round_warning(const std::string& name, std::chrono::milliseconds waited);
   void register_handlers();
   void diagnose_stall(int rank, const protocol::StalledOperation& report);
+  void query_stall(int rank, const protocol::StalledOperation& report, const std::vector<int>& members);
   void query_mismatch(const StallDiagnosis& diagnosis, const std::vector<int>& members,
                       const protocol::StalledOperation& report);
 
@@ -109,8 +110,7 @@ class Coordinator {
   CallComparison calls_;
   Rounds rounds_;
   RankStateCollector query_;
-  // Why query_ runs. A query with a later purpose in this list replaces it.
-  enum class QueryPurpose { comparison, warning, failure } query_purpose_ = QueryPurpose::comparison;
+  bool query_is_warning_ = false;  // query_ only explains a warning: a failure's query replaces it
   std::chrono::milliseconds stall_warning_{0};
   StallLog stall_log_;
   EndedRankWatch ended_ranks_{io_};

@@ -20,8 +20,9 @@ std::uint64_t mix(std::uint64_t digest) {
 void OperationState::enter(const char* name) { enter(name, no_call, 0, fnv1a(name)); }
 
 std::uint64_t OperationState::enter(const detail::CollectiveCall& call) {
-  return enter(detail::to_string(call.kind), call.counts.empty() ? call.packed_arguments() : no_call,
-               call.count, call.digest());
+  auto const arguments = call.packed_arguments();
+  return enter(detail::to_string(call.kind), call.counts.empty() ? arguments : no_call, call.count,
+               call.digest(arguments));
 }
 
 std::uint64_t OperationState::enter(const char* name, std::uint64_t arguments, std::uint64_t count,

@@ -13,6 +13,7 @@ namespace {
 // Control threads reply even while their programs compute.
 constexpr std::chrono::milliseconds reply_timeout{1000};
 constexpr std::size_t max_ranks_listed = 4;
+constexpr std::size_t max_waiting = 1024;
 
 std::string abbreviate_ranks(const std::vector<int>& ranks) {
   auto const shown = std::min(ranks.size(), max_ranks_listed);
@@ -48,10 +49,25 @@ void RankStateCollector::finish() {
   auto const on_done = std::exchange(on_done_, nullptr);
   timer_.cancel();
   on_done(std::exchange(states_, {}));
+  run_waiting();
+}
+
+void RankStateCollector::when_idle(std::function<void()> query) {
+  if (waiting_.size() < max_waiting) waiting_.push_back(std::move(query));
+  run_waiting();
+}
+
+void RankStateCollector::run_waiting() {
+  while (!running() && !waiting_.empty()) {
+    auto const query = std::move(waiting_.front());
+    waiting_.pop_front();
+    query();
+  }
 }
 
 void RankStateCollector::cancel() {
   on_done_ = nullptr;
+  waiting_.clear();
   timer_.cancel();
 }
 

@@ -3,6 +3,7 @@
 
 #include <asio.hpp>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -33,12 +34,15 @@ class RankStateCollector {
   void start(const std::vector<int>& ranks, const std::string& communicator, std::uint64_t number,
              OnDone on_done);
   bool running() const { return on_done_ != nullptr; }
+  /// Calls `query`, which may start a query, as soon as none runs. Of very many, the last are dropped.
+  void when_idle(std::function<void()> query);
   /// Ignores replies to another query, and of other ranks.
   void add_reply(int rank, const protocol::RankState& state);
   void cancel();
 
  private:
   void finish();
+  void run_waiting();
 
   Send send_;
   Timer timer_;
@@ -46,6 +50,7 @@ class RankStateCollector {
   std::set<int> ranks_;
   RankStates states_;
   OnDone on_done_;
+  std::deque<std::function<void()>> waiting_;
 };
 
 /// "; rank 2 is in MPI_Init; rank 3 is in no call of Muster's; rank 5 does not answer" for `ranks`, of which

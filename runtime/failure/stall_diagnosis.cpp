@@ -140,6 +140,16 @@ std::set<int> StallDiagnosis::find_missing(const RankStates& states) const {
   return missing;
 }
 
+std::vector<int> StallDiagnosis::find_waiting(const RankStates& states) const {
+  std::set<int> waiting{reporter_};
+  for (int const member : members_) {
+    auto const reply = states.find(member);
+    if (reply != states.end() && reply->second.number == report_.number && reply->second.inside)
+      waiting.insert(member);
+  }
+  return {waiting.begin(), waiting.end()};
+}
+
 std::optional<Failure> StallDiagnosis::diagnose(const std::vector<Hello>& roster,
                                                 const RankStates& states) const {
   if (first_mismatch(states) || calls(states).size() > 1) return mismatch(roster, states);

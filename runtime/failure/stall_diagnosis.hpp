@@ -33,6 +33,8 @@ class StallDiagnosis {
   std::vector<int> find_behind(const RankStates& states, const std::set<int>& ranks) const;
   /// The members other than the reporter that did not enter the operation, or do not reply.
   std::set<int> find_missing(const RankStates& states) const;
+  /// The reporter and the other members that wait in the operation, as they reply, in increasing order.
+  std::vector<int> find_waiting(const RankStates& states) const;
 
  private:
   std::string describe_stall(const std::vector<Hello>& roster) const;

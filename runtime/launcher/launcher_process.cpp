@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
+#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -26,10 +26,9 @@ std::pair<std::string, long> read_name_and_parent(long pid) {
   auto const begin = text.find('(');
   auto const end = text.rfind(") ");
   if (begin == std::string::npos || end == std::string::npos || end < begin) return {"", 0};
-  std::istringstream rest(text.substr(end + 2));
-  char state = 0;
   long parent = 0;
-  rest >> state >> parent;
+  auto const* const past_end = text.data() + text.size();
+  std::from_chars(std::min(text.data() + end + std::string_view(") S ").size(), past_end), past_end, parent);
   return {text.substr(begin + 1, end - begin - 1), parent};
 }
 

@@ -2,7 +2,6 @@
 #include "launcher/local_hello.hpp"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -16,6 +15,7 @@
 #include <memory>
 #include <string_view>
 
+#include "cpu_set/cpu_set.hpp"
 #include "muster/version.hpp"
 #include "proc_file.hpp"
 
@@ -29,16 +29,14 @@ std::string allowed_cpus() {
   std::unique_ptr<cpu_set_t, decltype(free_set)> set(CPU_ALLOC(limit), free_set);
   std::size_t const bytes = CPU_ALLOC_SIZE(limit);
   if (!set || sched_getaffinity(0, bytes, set.get()) != 0) return "";
-  std::string list;
-  for (int cpu = 0; cpu < limit; ++cpu) {
+  CpuSet cpus;
+  int left = CPU_COUNT_S(bytes, set.get());
+  for (int cpu = 0; left > 0; ++cpu) {
     if (!CPU_ISSET_S(cpu, bytes, set.get())) continue;
-    int last = cpu;
-    while (last + 1 < limit && CPU_ISSET_S(last + 1, bytes, set.get())) ++last;
-    if (!list.empty()) list += ',';
-    list += last == cpu ? std::to_string(cpu) : fmt::format("{}-{}", cpu, last);
-    cpu = last;
+    cpus.add(cpu);
+    --left;
   }
-  return list;
+  return cpus.to_list();
 }
 
 std::string numeric_address(const sockaddr* address) {

@@ -2,7 +2,6 @@
 #include "gpt2_gpu_parts.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <vector>
@@ -19,26 +18,6 @@ namespace {
 
 std::size_t area(int a, int b) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); }
 
-double measure_seconds(CudaCompute& on, int runs, const std::function<void()>& work) {
-  work();
-  on.wait();
-  const auto from = std::chrono::steady_clock::now();
-  for (int i = 0; i < runs; ++i) work();
-  on.wait();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count() / runs;
-}
-
-/// Fills memory with normal numbers, as a model has them: a GPU that multiplies zeros needs less power, and
-/// power limits its clock. The numbers repeat after some millions.
-template <typename Real>
-void fill(Arena<Real>& to, std::size_t count, float deviation, CudaCompute& on) {
-  std::vector<Real> numbers(std::min(count, std::size_t{4} << 20));
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = Real(deviation * static_cast<float>(normal(3, 0, i)));
-  for (std::size_t at = 0; at < count; at += numbers.size())
-    on.gpu().copy_in(to.data() + at, numbers.data(), std::min(numbers.size(), count - at) * sizeof(Real));
-}
-
 /// Times one operation after the other, and prints each at once.
 class Parts {
  public:
@@ -49,7 +28,7 @@ class Parts {
   void time(const char* name, int times, double flops, double bytes, const std::function<void()>& work) {
     constexpr int runs = 5;
     const double seconds = measure_seconds(on_, runs, work);
-    const double roofline = std::max(flops / peaks_.flops, bytes / peaks_.bandwidth);
+    const double roofline = peaks_.roofline_seconds(flops, bytes);
     std::printf("  %-34s %8.3f ms x %3d  %5.1f%% of a step  %6.1f TFLOP/s  %7.1f GB/s  %5.1f%% of roofline\n",
                 name, 1e3 * seconds, times, 100 * seconds * times / step_seconds_, flops / seconds / 1e12,
                 bytes / seconds / 1e9, 100 * roofline / seconds);
@@ -159,23 +138,6 @@ void time_update(const GptConfig& c, CudaCompute& on, Parts& parts) {
 }
 
 }  // namespace
-
-double measure_bandwidth(CudaCompute& on) {
-  constexpr std::size_t bytes = std::size_t{1} << 30;
-  Arena<float> from(bytes / sizeof(float), on.gpu()), to(bytes / sizeof(float), on.gpu());
-  fill(from, bytes / sizeof(float), 1, on);
-  const auto& driver = on.gpu().driver();
-  double best = 0;
-  for (int i = 0; i < 5; ++i) {
-    const double seconds = measure_seconds(on, 4, [&] {
-      driver.require(driver.memcpy_on_device(reinterpret_cast<CUdeviceptr>(to.data()),
-                                             reinterpret_cast<CUdeviceptr>(from.data()), bytes, on.stream()),
-                     "a copy");
-    });
-    best = std::max(best, 2.0 * static_cast<double>(bytes) / seconds);
-  }
-  return best;
-}
 
 void time_parts(const GptConfig& config, int batch, CudaCompute& on, double step_seconds,
                 const Peaks& peaks) {

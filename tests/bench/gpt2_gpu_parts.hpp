@@ -2,16 +2,8 @@
 #pragma once
 
 #include "compute/cuda/cuda_compute.hpp"
+#include "gpu_timing.hpp"
 #include "models/gpt.hpp"
-
-/// What a GPU reaches at most, measured on it.
-struct Peaks {
-  double flops = 0;      ///< FLOP/s of bfloat16 products
-  double bandwidth = 0;  ///< bytes/s that a copy within its memory reads and writes
-};
-
-/// Bytes/s of a copy of 1 GiB within the GPU's memory, read and written bytes together: the best of several.
-double measure_bandwidth(muster::compute::cuda::CudaCompute& on);
 
 /// Times the operations of one layer, of the model's ends and of the update, each by itself on random numbers
 /// of the model's sizes. Prints for each its time, its part of a step that takes `step_seconds`, what it

@@ -15,6 +15,8 @@
 //   throw       ends with an exception of its own
 //   return      returns from main without leave()
 //   other_call  makes call A while the others make call B
+//   mismatch    differs in another way: mismatch.cpp
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -25,11 +27,13 @@
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "mismatch.hpp"
 #include "random_calls.hpp"
 #include "unit/runtime/scenarios/exit_code.hpp"
 
@@ -164,9 +168,13 @@ int run(std::uint64_t seed, const std::string& fault, std::chrono::seconds heart
   auto const wrong = random.other_than(right);
   auto const before = draw_steps(random, random.below(12));
   auto const after = draw_steps(random, 8);
+  std::optional<chaos::Mismatch> mismatch;
+  if (fault == "mismatch") mismatch = chaos::draw_mismatch(seed, job.size(), static_cast<int>(culprit));
+  auto const what =
+      mismatch ? describe(*mismatch)
+               : fmt::format("{}, calls {}|{}", fault, describe(wrong, ranks), describe(right, ranks));
   if (job.rank() == 0)
-    std::fprintf(stderr, "plan: rank %zu %s, calls %s|%s, before %s, after %s\n", culprit, fault.c_str(),
-                 describe(wrong, ranks).c_str(), describe(right, ranks).c_str(),
+    std::fprintf(stderr, "plan: rank %zu %s, before %s, after %s\n", culprit, what.c_str(),
                  describe_last_calls(before).c_str(), describe_last_calls(after).c_str());
   for (const auto& step : before) run_step(job, world, step);
   auto const own = static_cast<std::size_t>(job.rank());
@@ -177,7 +185,10 @@ int run(std::uint64_t seed, const std::string& fault, std::chrono::seconds heart
   } catch (const Returned&) {
     return 0;
   }
-  run_call(world, is_culprit && fault == "other_call" ? wrong : right);
+  if (mismatch)
+    chaos::run(*mismatch, world);
+  else
+    run_call(world, is_culprit && fault == "other_call" ? wrong : right);
   for (const auto& step : after) run_step(job, world, step);
   job.leave();
   if (fault != "none")

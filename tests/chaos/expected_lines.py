@@ -4,6 +4,7 @@ import dataclasses
 import platform
 import re
 
+SAME_CALLS = ": all ranks must make the same calls in the same order"
 LOSSES = ("kill", "kill_two", "kill_leaders", "abort", "stop", "exit")
 
 # How a rank ended, as a rank of its host sees it.
@@ -20,26 +21,32 @@ SILENT = r"is silent for \S+ s: it is stopped, or its host or the way to it is d
 # Older kernels report the status to the parent alone.
 REPORTS_STATUS = tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (6, 15)
 # What a rank calls before its first step, and within one.
-SETUP = {"join", "host communicator", "MPI_Init", "setting up", "shared memory", "split"}
+SETUP = {"join", "host communicator", "MPI_Init", "setting up", "shared memory", "split", "reducer's options", "reducer's layouts",
+         "reducer's measurement", "reducer's memory"}
 
 
 @dataclasses.dataclass
 class Plan:
-    """What the ranks do. `before`, `after`: the last call of each step."""
+    """What the ranks do. `before`, `after`: the last call of each step. `what`: the fault, or the kind of a mismatch, which also has its
+    communicator and the ranks there."""
     culprit: int
     second: int
     wrong: str
     right: str
     before: list
     after: list
+    what: str = ""
+    communicator: str = ""
+    members: tuple = ()
 
     @classmethod
     def read(cls, output, ranks):
-        found = re.search(r"^plan: rank (\d+) \w+, calls (.*)\|(.*), before (.*), after (.*)$", output, re.M)
+        found = re.search(r"^plan: rank (\d+) (\w+)(?: on '(\S+)' \((.*)\))?, calls (.*)\|(.*), before (.*), after (.*)$", output, re.M)
         if found is None:
             return None
-        culprit = int(found[1])
-        return cls(culprit, (culprit + 1) % ranks, found[2], found[3], found[4].split("|") if found[4] else [], found[5].split("|"))
+        culprit, what, communicator, members, wrong, right, before, after = found.groups()
+        return cls(int(culprit), (int(culprit) + 1) % ranks, wrong, right, before.split("|") if before else [], after.split("|"), what,
+                   communicator or "", tuple(map(int, (members or "").split())))
 
     def calls_from_fault_on(self):
         return {name_of(self.right), *names_of(self.after), *SETUP, "leave"}
@@ -91,7 +98,7 @@ def is_true_return(plan, line):
 
 
 def is_true_mismatch(plan, line):
-    if not line.endswith(": all ranks must make the same calls in the same order"):
+    if not line.endswith(SAME_CALLS):
         return False
     # A rank keeps the last calls without the counts of their shares.
     name = name_of(plan.right)

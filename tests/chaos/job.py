@@ -12,20 +12,21 @@ import sys
 import tempfile
 import time
 
+import expected_mismatches
 from expected_lines import LOSSES, Plan, is_true
 from simulated_network import SimulatedNetwork
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 from srun_output import endings
 
-FAULTS = ("none", "kill", "kill_two", "abort", "stop", "exit", "throw", "return", "other_call")
+FAULTS = ("none", "kill", "kill_two", "abort", "stop", "exit", "throw", "return", "other_call", "mismatch")
 FAULTS_OF_HOSTS = ("kill_leaders", "link_down")  # by launchers of two hosts
 ON_LAB = {"pmix": "pmix", "munge": "none"}  # launcher → srun --mpi
 LAUNCHERS = ("env", "network", "mpirun", *ON_LAB)
-# Exit codes: of the culprit, and of the others.
+# Exit codes: of the culprit, and of the others. The line may allow another one.
 CODES = {
     "none": (0, 0), "kill": (-9, 75), "kill_two": (-9, 75), "kill_leaders": (-9, 75), "link_down": (75, 75), "abort": (-6, 75), "stop": (-9, 75), "exit": (0, 75), "throw": (1, 75),
-    "return": (0, 64), "other_call": (64, 64),
+    "return": (0, 64), "other_call": (64, 64), "mismatch": (64, 64),
 }
 SECONDS = 60  # for any job, also on a busy machine; twice as many on the lab, and five times as many with a network
 NETWORKS = {"": {}, "delay": {"delay": 0.2}, "loss": {"loss": 0.3}}
@@ -75,6 +76,10 @@ class Job:
             self.command = ["unshare", "--uts", "sh", "-c", f'hostname "h$(( ${{RANK:-$OMPI_COMM_WORLD_RANK}} % {self.hosts}))" && exec "$@"', "sh",
                             *self.command]
         self.problems = []
+        self.expected = CODES[self.fault]
+        # Rank 0 knows of every wait then. The hosts of a simulated network share their memory.
+        uses_messages = self.launcher != "network" and self.hosts > 1 or "MUSTER_SHARED_MEMORY" in self.off
+        self.is_on_control_plane = self.launcher not in ("mpirun", "pmix") and uses_messages
         # mpirun ends all ranks as soon as one is lost, and may drop a line that is being printed.
         self.may_be_dropped = self.launcher == "mpirun" and self.fault in LOSSES
         self.dropped = False
@@ -241,16 +246,21 @@ class Job:
         if "Sanitizer" in self.output or "corruption" in self.output:
             self.problems.append("a memory error")
         self.check_lines(lines, plan)
+        if self.fault == "mismatch" and lines and not self.is_on_control_plane:
+            self.expected = 2 * (expected_mismatches.exit_code(lines[0]),)
         if self.launcher == "mpirun":
-            if (codes[0] == 0) != (self.fault == "none"):
+            if (codes[0] == 0) != (self.fault == "none") or (self.fault == "mismatch" and codes[0] != self.expected[0]):
                 self.problems.append(f"mpirun ended with {codes[0]}")
             return
         for rank, code in enumerate(codes):
             if code not in self.allowed_codes(rank, culprit, second):
-                self.problems.append(f"rank {rank} ended with {code} and not {CODES[self.fault][rank != culprit]}")
+                self.problems.append(f"rank {rank} ended with {code} and not {self.expected[rank != culprit]}")
+
+    def is_true(self, plan, line):
+        return expected_mismatches.is_true(plan, line, self.network) if self.fault == "mismatch" else is_true(self.fault, plan, self.hosts, line)
 
     def allowed_codes(self, rank, culprit, second):
-        allowed = {CODES[self.fault][rank != culprit]}
+        allowed = {self.expected[rank != culprit]}
         # Of two, one may see the loss of the other before its own end.
         if self.fault in ("kill_two", "kill_leaders") and rank in (culprit, second):
             allowed |= {-9, 75}
@@ -280,7 +290,7 @@ class Job:
         # mpirun lets a stopped rank go on before it ends it: that rank may print, too.
         if self.fault == "stop" and self.launcher == "mpirun":
             lines = lines[:1]
-        self.problems += [f"not true: {line}" for line in lines if not is_true(self.fault, plan, self.hosts, line)]
+        self.problems += [f"not true: {line}" for line in lines if not self.is_true(plan, line)]
         if len(lines) != 1 and not (lines and self.may_have_several(lines, plan)):
             self.problems.append(f"{len(lines)} lines and not 1: {lines}")
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <iterator>
 #include <random>
+#include <span>
+#include <vector>
 
 #include "muster/muster.hpp"
 
@@ -20,15 +22,17 @@ class RandomCalls {
 
   /// A number of 0 … end - 1.
   std::size_t below(std::size_t end) { return static_cast<std::size_t>(random_() % end); }
+  DataType type() { return types[below(std::size(types))]; }
+  /// From one element to some pieces of every algorithm; half of them are short.
+  std::size_t count() { return 1 + below(std::size_t{1} << (1 + below(17))); }
 
   CollectiveCall next() {
     CollectiveCall call{.kind = kinds[below(std::size(kinds))]};
     if (call.kind == Kind::barrier) return call;
-    call.type = types[below(std::size(types))];
+    call.type = type();
     call.reduction = static_cast<Reduction>(below(5));
     call.peer = static_cast<int>(below(static_cast<std::size_t>(ranks_)));
-    // From one element to some pieces of every algorithm; half of them are short.
-    call.count = 1 + below(std::size_t{1} << (1 + below(17)));
+    call.count = count();
     // Without another random number, so that the kept jobs stay as they are.
     if (call.kind == Kind::all_to_all && call.count % 2 == 1) call.kind = Kind::all_to_all_v;
     return call;
@@ -64,42 +68,83 @@ class RandomCalls {
   int ranks_;
 };
 
-template <typename T>
-void run_call(Communicator& world, const CollectiveCall& call) {
-  auto const ranks = static_cast<std::size_t>(world.size());
-  std::vector<T> mine(call.count), all(call.count * ranks), more(call.count * ranks);
-  std::vector<std::size_t> const counts(ranks, call.count);
-  switch (call.kind) {
-    case Kind::all_reduce:
-      // Some are asynchronous, without another random number.
-      if (call.count % 3 == 0) return world.all_reduce_async(mine, call.reduction).wait();
-      return world.all_reduce(mine, call.reduction);
-    case Kind::reduce:
-      return world.reduce(mine, call.peer, call.reduction);
-    case Kind::broadcast:
-      return world.broadcast(mine, call.peer);
-    case Kind::all_gather:
-      return world.all_gather(mine, all);
-    case Kind::all_gather_v:
-      return world.all_gather_v(mine, all, counts);
-    case Kind::reduce_scatter:
-      return world.reduce_scatter(all, mine, call.reduction);
-    case Kind::reduce_scatter_v:
-      return world.reduce_scatter_v(all, mine, counts, call.reduction);
-    case Kind::all_to_all:
-      return world.all_to_all(all, more);
-    case Kind::all_to_all_v:
-      return world.all_to_all_v(all, more, counts, counts);
-    default:
-      return world.barrier();
+/// A call and what it refers to: equal counts for all ranks, where it has none of its own, and buffers of
+/// exactly its length.
+class BufferedCall {
+ public:
+  BufferedCall(const CollectiveCall& call, int rank, int size) : call_(call) {
+    auto const ranks = static_cast<std::size_t>(size);
+    counts_.assign(call.counts.begin(), call.counts.end());
+    recv_counts_.assign(call.recv_counts.begin(), call.recv_counts.end());
+    if (counts_.empty()) counts_.assign(ranks, call.count);
+    if (recv_counts_.empty()) recv_counts_ = counts_;
+    if (has_shares(call.kind)) call_.count = counts_[static_cast<std::size_t>(rank)];
+    call_.counts = counts_;
+    call_.recv_counts = recv_counts_;
+    in_.resize(call_.in_count(ranks) * size_of(call.type));
+    out_.resize(call_.out_count(ranks) * size_of(call.type));
   }
-}
+  BufferedCall(const BufferedCall&) = delete;
+  BufferedCall& operator=(const BufferedCall&) = delete;
+
+  void run(Communicator& on) {
+    if (call_.type == DataType::float32) return run_on<float>(on);
+    if (call_.type == DataType::bfloat16) return run_on<bfloat16>(on);
+    if (call_.type == DataType::uint8) return run_on<std::uint8_t>(on);
+    run_on<std::int64_t>(on);
+  }
+
+ private:
+  template <typename T>
+  static std::span<T> elements(std::vector<std::byte>& bytes) {
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  template <typename T>
+  void run_on(Communicator& on) {
+    auto const in = elements<T>(in_), out = elements<T>(out_);
+    auto const op = call_.factor ? premul_sum(*call_.factor) : call_.reduction;
+    switch (call_.kind) {
+      case Kind::all_reduce:
+        return on.all_reduce(in, op);
+      case Kind::reduce:
+        return on.reduce(in, call_.peer, op);
+      case Kind::broadcast:
+        return on.broadcast(in, call_.peer);
+      case Kind::all_gather:
+        return on.all_gather(in, out);
+      case Kind::all_gather_v:
+        return on.all_gather_v(in, out, counts_);
+      case Kind::reduce_scatter:
+        return on.reduce_scatter(in, out, op);
+      case Kind::reduce_scatter_v:
+        return on.reduce_scatter_v(in, out, counts_, op);
+      case Kind::all_to_all:
+        return on.all_to_all(in, out);
+      case Kind::all_to_all_v:
+        return on.all_to_all_v(in, out, counts_, recv_counts_);
+      case Kind::send:
+        return on.send(in, call_.peer);
+      case Kind::recv:
+        return on.recv(in, call_.peer);
+      case Kind::split:
+        on.split(0);
+        return;
+      default:
+        return on.barrier();
+    }
+  }
+
+  CollectiveCall call_;
+  std::vector<std::size_t> counts_, recv_counts_;
+  std::vector<std::byte> in_, out_;
+};
 
 inline void run_call(Communicator& world, const CollectiveCall& call) {
-  if (call.type == DataType::float32) return run_call<float>(world, call);
-  if (call.type == DataType::bfloat16) return run_call<bfloat16>(world, call);
-  if (call.type == DataType::uint8) return run_call<std::uint8_t>(world, call);
-  run_call<std::int64_t>(world, call);
+  BufferedCall buffered(call, world.rank(), world.size());
+  // Some are asynchronous, without another random number.
+  if (call.kind == Kind::all_reduce && call.count % 3 == 0)
+    return world.async([&] { buffered.run(world); }).wait();
+  buffered.run(world);
 }
 
 }  // namespace muster::chaos

@@ -37,6 +37,7 @@ class ExpectedLines(unittest.TestCase):
     def test_another_host_may_know_less_of_the_first_rank_of_a_host(self):
         plan = Plan(1, 2, PLAN.wrong, PLAN.right, PLAN.before, PLAN.after)
         end = "(host n1), pid 7, ended or broke its connection without leaving the job (End of file), while running, last call"
+        self.accepts("kill", f"rank 1 {end} reducer's options (operation 1 on communicator 'host/1.0') or later", hosts=2, plan=plan)
         self.accepts("kill", f"rank 1 {end} broadcast or later", f"rank 1 {end} all_reduce or later", hosts=2, plan=plan)
         self.refuses("kill", f"rank 1 {end} reduce or later", f"rank 1 {end} broadcast", hosts=2, plan=plan)
         self.refuses("kill", f"rank 3 {end} broadcast or later", hosts=2)

@@ -22,6 +22,9 @@ class Autotuner {
   virtual void set_timing(bool on) = 0;
   /// The algorithms of all products that were loaded and used, or timed, with the measured times: JSON.
   virtual std::string results() const = 0;
+  /// The algorithms of all products that were computed while timing was off, and how each was chosen: JSON.
+  /// Empty when there were none.
+  virtual std::string plans() const = 0;
   /// Number of products that this object has timed.
   virtual int timed() const = 0;
 };

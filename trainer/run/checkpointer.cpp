@@ -50,7 +50,8 @@ void require_same_tensors(const TrainingState& mine, const TrainingState& found,
 
 /// Copies the run's other results to the folder that its checkpoints were moved to.
 void copy_results(const fs::path& from, const fs::path& to) {
-  for (const char* name : {"metrics.jsonl", "summary.json", "report.html", "loss.svg", "autotune.json"}) {
+  for (const char* name :
+       {"metrics.jsonl", "summary.json", "report.html", "loss.svg", "autotune.json", "matmul_plans.json"}) {
     std::error_code error;
     if (!fs::exists(from / name, error)) continue;
     fs::copy_file(from / name, to / name, fs::copy_options::overwrite_existing, error);

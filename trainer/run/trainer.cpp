@@ -9,6 +9,7 @@
 #include "config/elastic_range.hpp"
 #include "machine/gather_texts.hpp"
 #include "run/autotune.hpp"
+#include "run/matmul_plans.hpp"
 #include "run/print_run_info.hpp"
 #include "run/share_gradients.hpp"
 #include "run/signal_handler.hpp"
@@ -103,6 +104,7 @@ RunStatus Trainer::status(RunStatus::State run_state) const {
 }
 
 void Trainer::save(Progress& progress) {
+  write_matmul_plans(options_, *parts_.compute, world_, errors_);
   checkpointer_->save(progress, [&] {
     flush();
     return recorder_->report_writer(summary(progress, "running"));
@@ -118,6 +120,7 @@ std::string Trainer::stop_reason() const {
 void Trainer::finish(Progress& progress) {
   const auto left_out = gather_lines(world_, strategy().left_out());
   if (is_rank0()) recorder_->left_out(progress, left_out);
+  write_matmul_plans(options_, *parts_.compute, world_, errors_);
   const std::string picture = strategy().draw_last_step();
   if (is_rank0()) recorder_->step_picture(picture);
   errors_.run_on_rank0([&] {

@@ -95,9 +95,11 @@ struct CollectiveCall {
            static_cast<std::uint64_t>(has_root(kind) ? peer : 0) << 32;
   }
   /// A number that differs, almost certainly, when an argument differs that must be equal on all ranks.
-  std::uint64_t digest() const noexcept {
+  std::uint64_t digest() const noexcept { return digest(packed_arguments()); }
+  /// The same, of a call that has these packed_arguments().
+  std::uint64_t digest(std::uint64_t arguments) const noexcept {
     if (has_shares(kind)) return digest_of_shares();
-    return (packed_arguments() + 1) * first_multiplier ^ count * second_multiplier;
+    return (arguments + 1) * first_multiplier ^ count * second_multiplier;
   }
 
  private:

@@ -42,20 +42,23 @@ std::array<std::uint64_t, 8> from_hex(const std::string& text) {
   return algorithm;
 }
 
+Json shape_json(const CublasMatmulShape& s) {
+  return {{"m", s.m},
+          {"n", s.n},
+          {"k", s.k},
+          {"transpose_a", s.transpose_a},
+          {"transpose_b", s.transpose_b},
+          {"accumulate", s.accumulate},
+          {"types", s.float_result ? "bf16 bf16 fp32" : "bf16 bf16 bf16"},
+          {"epilogue", s.epilogue}};
+}
+
 Json product_json(const AutotunedMatmul& product) {
-  const CublasMatmulShape& s = product.shape;
-  Json json{{"m", s.m},
-            {"n", s.n},
-            {"k", s.k},
-            {"transpose_a", s.transpose_a},
-            {"transpose_b", s.transpose_b},
-            {"accumulate", s.accumulate},
-            {"types", s.float_result ? "bf16 bf16 fp32" : "bf16 bf16 bf16"},
-            {"epilogue", s.epilogue},
-            {"separate", product.separate},
-            {"chosen", product.chosen},
-            {"algorithm", to_hex(product.algorithm)},
-            {"candidates", product.candidates}};
+  Json json = shape_json(product.shape);
+  json["separate"] = product.separate;
+  json["chosen"] = product.chosen;
+  json["algorithm"] = to_hex(product.algorithm);
+  json["candidates"] = product.candidates;
   if (product.separate_microseconds) json["separate_microseconds"] = *product.separate_microseconds;
   return json;
 }
@@ -84,6 +87,22 @@ AutotunedMatmul read_product(const Json& json) {
 }
 
 }  // namespace
+
+std::string write_matmul_plans(const std::string& gpu, const std::string& library,
+                               const std::vector<MatmulPlan>& plans) {
+  Json products = Json::array();
+  for (const MatmulPlan& plan : plans) {
+    Json json = shape_json(plan.shape);
+    json["choice"] = plan.choice;
+    json["algorithm"] = nullptr;
+    if (plan.algorithm) json["algorithm"] = *plan.algorithm;
+    // It was not measured.
+    if (plan.algorithm && plan.algorithm->microseconds == 0) json["algorithm"].erase("microseconds");
+    products.push_back(std::move(json));
+  }
+  const Json json{{"gpu", gpu}, {"library", library}, {"products", std::move(products)}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
 
 std::string write_autotune_results(const AutotuneResults& results) {
   Json products = Json::array();

@@ -42,6 +42,19 @@ struct AutotuneResults {
   bool operator==(const AutotuneResults&) const = default;
 };
 
+/// How a product is computed, and how this was chosen, for people to read.
+struct MatmulPlan {
+  CublasMatmulShape shape;
+  /// "timed": the fastest one; "loaded": the one in loaded results; "first": the first proposal that runs.
+  const char* choice = "first";
+  /// None: the epilogue's operation is computed by a kernel of its own, beside a product without epilogue.
+  std::optional<MatmulCandidate> algorithm;
+};
+
+/// JSON.
+std::string write_matmul_plans(const std::string& gpu, const std::string& library,
+                               const std::vector<MatmulPlan>& plans);
+
 /// The text of autotune.json.
 std::string write_autotune_results(const AutotuneResults& results);
 /// Parses the text of autotune.json.

@@ -90,6 +90,13 @@ struct CublasMatmul::Plan {
     return layout;
   }
 
+  MatmulPlan describe() const {
+    if (!result) return {shape, "first", first_proposal};
+    const char* const choice = is_loaded ? "loaded" : "timed";
+    if (result->separate || result->candidates.empty()) return {shape, choice, std::nullopt};
+    return {shape, choice, result->candidates[result->chosen]};
+  }
+
   const CublasLibrary& cublas;
   CublasMatmulShape shape;
   cublasLtMatmulDesc_t product = nullptr;
@@ -97,6 +104,9 @@ struct CublasMatmul::Plan {
   std::optional<cublasLtMatmulAlgo_t> algorithm;
   /// When the algorithm was timed, in this run or the one whose results were loaded.
   std::optional<AutotunedMatmul> result;
+  std::optional<MatmulCandidate> first_proposal;  ///< when it was not
+  bool is_loaded = false;                         ///< the result
+  bool is_used = false;                           ///< computed while timing was off
 };
 
 CublasMatmul::CublasMatmul(Gpu& gpu) : gpu_(gpu), workspace_(gpu.allocate(workspace_bytes)) {
@@ -149,6 +159,7 @@ bool CublasMatmul::use_result(Plan& plan, const CublasMatmulOperands& operands) 
     return false;
   }
   plan.result = *found;
+  plan.is_loaded = true;
   return true;
 }
 
@@ -184,6 +195,7 @@ void CublasMatmul::use_first(Plan& plan, const CublasMatmulOperands& operands) {
     // Do not try an accumulating product: the try would add to c.
     if (!plan.shape.accumulate && run(plan, proposed.algo, operands) != CUBLAS_STATUS_SUCCESS) continue;
     plan.algorithm = proposed.algo;
+    plan.first_proposal = describe(proposed);
     return;
   }
 }
@@ -260,6 +272,14 @@ std::string CublasMatmul::results() const {
   return write_autotune_results(all);
 }
 
+std::string CublasMatmul::plans() const {
+  std::vector<MatmulPlan> used;
+  for (const auto& plan : plans_) {
+    if (plan->is_used) used.push_back(plan->describe());
+  }
+  return used.empty() ? "" : write_matmul_plans(gpu_.name(), "cuBLASLt " + version(), used);
+}
+
 template <typename Value>
 void CublasMatmul::set_preference(cublasLtMatmulPreference_t preference,
                                   cublasLtMatmulPreferenceAttributes_t attribute, Value value) {
@@ -291,7 +311,8 @@ void CublasMatmul::run_chosen(const Plan& plan, const CublasMatmulOperands& oper
 }
 
 bool CublasMatmul::multiply(const CublasMatmulShape& shape, const CublasMatmulOperands& operands) {
-  const Plan& plan = find_plan(shape, operands);
+  Plan& plan = find_plan(shape, operands);
+  plan.is_used |= !timing_;
   if (!plan.algorithm) return false;
   run_chosen(plan, operands);
   return true;
@@ -300,6 +321,7 @@ bool CublasMatmul::multiply(const CublasMatmulShape& shape, const CublasMatmulOp
 void CublasMatmul::multiply_or(const CublasMatmulShape& shape, const CublasMatmulOperands& operands,
                                const std::function<void()>& separate) {
   Plan& plan = find_plan(shape, operands);
+  plan.is_used |= !timing_;
   if (timing_ && plan.result && !plan.result->separate_microseconds) time_separate(plan, separate);
   if (!plan.algorithm || (plan.result && plan.result->separate)) return separate();
   run_chosen(plan, operands);

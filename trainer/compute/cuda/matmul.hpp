@@ -47,6 +47,7 @@ class CublasMatmul final : public Autotuner {
   std::string load(const std::string& results) override;
   void set_timing(bool on) override { timing_ = on; }
   std::string results() const override;
+  std::string plans() const override;
   int timed() const override { return timed_; }
 
  private:

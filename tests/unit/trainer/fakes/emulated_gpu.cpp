@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -83,11 +84,13 @@ struct Thread {
 };
 
 Fibre scheduler;  // the stack of launch()
-// Used again by later blocks and launches. With one set a thread would be ordered after that of the block
-// before, so blocks take turns with two where races matter: a new thread of ThreadSanitizer takes more than a
-// millisecond.
-std::array<std::vector<std::unique_ptr<Thread>>, finds_races ? 2 : 1> thread_sets;
+// Used again by later blocks and launches, since a new thread of ThreadSanitizer takes more than a
+// millisecond. A thread is ordered after that of an earlier block with the same set. Where races matter, each
+// block therefore takes one of the other sets at random: neighbours always have different ones, and two other
+// blocks in most launches.
+std::array<std::vector<std::unique_ptr<Thread>>, finds_races ? 4 : 1> thread_sets;
 std::size_t set_in_use = 0;
+std::minstd_rand random_set;
 Thread* current = nullptr;
 std::array<int, 32> lanes_waiting{};  // by warp: lanes that wait for the others
 std::size_t thread_count = 0;
@@ -146,7 +149,8 @@ bool release_barrier() {
 
 void run_block(bool reverse_order) {
   lanes_waiting = {};
-  set_in_use = (set_in_use + 1) % thread_sets.size();
+  if (finds_races)
+    set_in_use = (set_in_use + 1 + random_set() % (thread_sets.size() - 1)) % thread_sets.size();
   auto& threads = thread_sets[set_in_use];
   while (threads.size() < thread_count) threads.push_back(std::make_unique<Thread>());
   release(&block_begins);

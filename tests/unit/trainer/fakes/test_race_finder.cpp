@@ -40,6 +40,16 @@ void run_without(Wait missing) {
   for (unsigned i = 0; i < threads; ++i) CHECK(out[i] == ((i ^ 1) + 32) % threads);
 }
 
+/// The first block and block `other` of several launches write the same element.
+void write_twice(unsigned other) {
+  for (int i = 0; i < 16; ++i) {
+    unsigned out = 0;
+    launch({{other + 1}, 32}, [&] {
+      if (threadIdx.x == 0 && (blockIdx.x == 0 || blockIdx.x == other)) out = blockIdx.x;
+    });
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a kernel with all waits has no race", "[race finder]") { run_without(Wait::none); }
@@ -47,3 +57,7 @@ TEST_CASE("a kernel with all waits has no race", "[race finder]") { run_without(
 TEST_CASE("a kernel that does not wait for its copies", "[.]") { run_without(Wait::for_copies); }
 TEST_CASE("a kernel that does not wait for its block", "[.]") { run_without(Wait::for_block); }
 TEST_CASE("a kernel that does not wait for its warp", "[.]") { run_without(Wait::for_warp); }
+
+TEST_CASE("a kernel whose blocks 0 and 1 write the same", "[.]") { write_twice(1); }
+TEST_CASE("a kernel whose blocks 0 and 2 write the same", "[.]") { write_twice(2); }
+TEST_CASE("a kernel whose blocks 0 and 4 write the same", "[.]") { write_twice(4); }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The choice of cuBLASLt's algorithms by time, on the fake cuBLASLt, whose algorithms differ in bits and
 // times.
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
 #include "catch.hpp"
 #include "compute/cuda/autotune_results.hpp"
 #include "muster/error.hpp"
@@ -45,22 +49,42 @@ struct Outcome {
   std::string refusal;  ///< of load()
 };
 
-/// A weight gradient, a bias gradient and a product with GELU, with timing on.
+/// A weight gradient, a bias gradient and a product with GELU.
+struct Products {
+  explicit Products(CudaCompute& device)
+      : on(device),
+        input(on.memory(), random_numbers(rows * width, 1)),
+        d_out(on.memory(), random_numbers(rows * wide, 2)),
+        weight(on.memory(), random_numbers(wide * width, 3)),
+        bias(on.memory(), random_numbers(wide, 4)),
+        before(on.memory(), rows * wide),
+        after(on.memory(), rows * wide),
+        d_weight(on.memory(), wide * width),
+        d_bias(on.memory(), wide) {}
+  void compute() {
+    on.weight_gradient(rows, width, wide, input.data(), d_out.data(), d_weight.data(), d_bias.data());
+    on.matmul_gelu(rows, width, wide, input.data(), weight.data(), bias.data(), before.data(), after.data());
+  }
+  /// after = input·weight^T, added to `after`.
+  void accumulate() {
+    on.matmul({rows, wide, width, false, true, false, true}, input.data(), weight.data(), nullptr,
+              after.data());
+  }
+
+  CudaCompute& on;
+  OnDevice<bfloat16> input, d_out, weight, bias, before, after;
+  OnDevice<float> d_weight, d_bias;
+};
+
+/// With timing on.
 Outcome compute_products(const std::string& loaded = "") {
   CudaCompute on({});
   Outcome outcome;
   if (!loaded.empty()) outcome.refusal = on.autotuner()->load(loaded);
   on.autotuner()->set_timing(true);
-  OnDevice<bfloat16> input(on.memory(), random_numbers(rows * width, 1)),
-      d_out(on.memory(), random_numbers(rows * wide, 2)),
-      weight(on.memory(), random_numbers(wide * width, 3)), bias(on.memory(), random_numbers(wide, 4)),
-      before(on.memory(), rows * wide), after(on.memory(), rows * wide);
-  OnDevice<float> d_weight(on.memory(), wide * width), d_bias(on.memory(), wide);
-  for (int i = 0; i < 2; ++i) {  // the second time uses what the first has chosen
-    on.weight_gradient(rows, width, wide, input.data(), d_out.data(), d_weight.data(), d_bias.data());
-    on.matmul_gelu(rows, width, wide, input.data(), weight.data(), bias.data(), before.data(), after.data());
-  }
-  outcome.numbers = d_weight.values();
+  Products products(on);
+  for (int i = 0; i < 2; ++i) products.compute();  // the second time uses what the first has chosen
+  outcome.numbers = products.d_weight.values();
   outcome.results = on.autotuner()->results();
   outcome.timed = on.autotuner()->timed();
   return outcome;
@@ -118,6 +142,66 @@ TEST_CASE("a slow epilogue is computed by a kernel of its own, and so it is in a
     CHECK(again.timed == 0);
     CHECK(again.numbers == first.numbers);
   }
+}
+
+TEST_CASE("each product that a run computes is listed, with its algorithm and how that was chosen",
+          "[autotune]") {
+  struct Listed {
+    std::string choice;
+    int id;  ///< 0: none
+    bool is_timed;
+    bool operator==(const Listed&) const = default;
+  };
+  // By (epilogue, accumulate) after a step with timing, unless there is nothing to time, and a step without.
+  const auto list = [](bool timing, const std::string& loaded = "") {
+    CudaCompute on({});
+    if (!loaded.empty()) REQUIRE(on.autotuner()->load(loaded).empty());
+    Products products(on);
+    on.autotuner()->set_timing(timing);
+    if (timing) products.compute();
+    on.autotuner()->set_timing(false);
+    CHECK(on.autotuner()->plans().empty());
+    products.compute();
+    products.accumulate();
+    const auto json = nlohmann::json::parse(on.autotuner()->plans());
+    CHECK(json.at("gpu") == "fake GPU");
+    CHECK(json.at("library").get<std::string>().starts_with("cuBLASLt "));
+    std::map<std::pair<std::string, bool>, Listed> found;
+    for (const auto& product : json.at("products")) {
+      const auto& algorithm = product.at("algorithm");
+      const bool is_gradient = product.at("transpose_a");
+      CHECK(product.at("m") == (is_gradient ? wide : rows));
+      CHECK(product.at("n") == (is_gradient ? width : wide));
+      CHECK(product.at("types") == (is_gradient ? "bf16 bf16 fp32" : "bf16 bf16 bf16"));
+      const bool is_new = found
+                              .try_emplace({product.at("epilogue"), product.at("accumulate")},
+                                           Listed{product.at("choice"),
+                                                  algorithm.is_null() ? 0 : algorithm.at("id").get<int>(),
+                                                  algorithm.contains("microseconds")})
+                              .second;
+      CHECK(is_new);
+      if (!algorithm.is_null()) CHECK(algorithm.at("split_k") == algorithm.at("id"));
+    }
+    return found;
+  };
+  using List = std::map<std::pair<std::string, bool>, Listed>;
+  const Listed first{"first", 1, false}, timed{"timed", 3, true}, loaded{"loaded", 3, true};
+  {
+    const FakeCublas fake("5 9 1");
+    CHECK(list(false) ==
+          List{{{"bias_gradient", false}, first}, {{"bias_gelu", false}, first}, {{"none", true}, first}});
+    // A product that accumulates is never timed.
+    CHECK(list(true) ==
+          List{{{"bias_gradient", false}, timed}, {{"bias_gelu", false}, timed}, {{"none", true}, first}});
+    CHECK(list(false, compute_products().results) ==
+          List{{{"bias_gradient", false}, loaded}, {{"bias_gelu", false}, loaded}, {{"none", true}, first}});
+  }
+  const FakeCublas fake("5 9 1", "slow_epilogues");
+  CHECK(list(true) == List{{{"bias_gradient", false}, {"timed", 0, false}},
+                           {{"bias_gelu", false}, {"timed", 0, false}},
+                           {{"none", false}, timed},
+                           {{"bias", false}, timed},
+                           {{"none", true}, first}});
 }
 
 TEST_CASE("a GPU that works late has the same times", "[autotune]") {
