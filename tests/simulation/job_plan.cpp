@@ -148,13 +148,16 @@ void Chooser::choose_faults_of_growth() {
   }
 }
 
-// In tenths of a second, which the line has exactly. Most waits are short.
+// Most waits are short. A query that compares calls runs at whole seconds, and a silent rank makes it last
+// one.
 void Chooser::choose_stall_warning() {
   auto const kind = std::uniform_int_distribution(0, 4)(reports_);
   auto const exponent = std::uniform_real_distribution(0.0, 1.0)(reports_);
   constexpr double longest = 50;
-  if (kind == 0) return;  // off
-  plan_.stall_warning = kind == 1 ? 600'000ms : 100ms * static_cast<int>(std::pow(longest, exponent));
+  if (kind == 1) plan_.stall_warning = 600'000ms;
+  if (kind == 2) plan_.stall_warning = 1000ms * static_cast<int>(1 + 9 * exponent);
+  // In tenths of a second, which the line has exactly.
+  if (kind >= 3) plan_.stall_warning = 100ms * static_cast<int>(std::pow(longest, exponent));
 }
 
 void Chooser::choose_saves() {

@@ -177,10 +177,9 @@ class StallVerdict : private Verdict {
     auto const until = warned_until(session, call, process, wait);
     const auto& warnings = rank(session.members.front()).warnings;
     for (Duration waited = result_.stall_warning; waited < call.limit; waited *= 2) {
-      auto const latest = wait.begin + waited + delay_;
+      // Rank 0 may wait for the answers to one query, and then for those to its own.
+      auto const latest = wait.begin + waited + delay_ + (has_silence_ ? reply_timeout : 0s);
       if (latest > until) return;
-      // A warning may be left out while rank 0 waits for the answer of a rank that is silent.
-      if (has_silence_ && waited < (waited == result_.stall_warning ? delay_ : 2 * delay_)) continue;
       bool const has_warned = std::any_of(warnings.begin(), warnings.end(), [&](const Warning& printed) {
         auto const warning = parse_stall_warning(printed.text);
         return warning && printed.when > wait.begin && printed.when <= latest && warning->waited >= waited;
