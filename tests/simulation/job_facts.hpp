@@ -48,6 +48,8 @@ class JobFacts {
 
  private:
   static Duration notice(const Fault& fault);
+  // A lost rank whose host leader is silent is noticed with it.
+  Duration notice_by_leader(const Fault& fault) const;
   bool is_reporter_hit(const Fault& fault) const;
   bool is_hit(std::size_t rank, FaultKind kind) const;
 
