@@ -27,6 +27,7 @@ class Simulation {
   /// until it returns false.
   virtual void start_thread(const void* owner, std::function<bool()> run) = 0;
   virtual void join_thread(const void* owner) = 0;
+  /// `line` without "muster: "; a warning begins with "warning: ".
   virtual void print_line(const std::string& line) = 0;
   [[noreturn]] virtual void end_process(int exit_code) = 0;
   /// exit() does not end the process before `until`.

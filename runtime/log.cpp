@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "clock.hpp"
 #include "deadline.hpp"
 #include "text/printable.hpp"
 
@@ -28,6 +29,7 @@ std::atomic<int> shown_rank{-1};
 
 // In one call, so that lines of several threads do not mix.
 void print_line(std::string_view prefix, const std::string& text) {
+  if (simulation) return simulation->print_line(fmt::format("{}{}", prefix, printable(text)));
   auto const line = fmt::format("muster: {}{}\n", prefix, printable(text));
   std::fwrite(line.data(), 1, line.size(), stderr);
 }

@@ -326,11 +326,12 @@ void ControlPlane::enter_phase(const char* phase) {
 
 void ControlPlane::on_loss(Mailbox::OnLoss callback, milliseconds wait) {
   watchdog_.set_on_loss_time(wait);
-  // Without abort_grace the watchdog does not run yet.
-  bool const starts_watchdog = options_.abort_grace.count() == 0 && wait.count() > 0;
-  mailbox_.on_loss([this, callback = std::move(callback), wait, starts_watchdog](const Failure& failure) {
+  // Without abort_grace the watchdog does not run yet. If the loss has come already, it runs without `wait`.
+  bool const starts_watchdog = wait.count() > 0 && (options_.abort_grace.count() == 0 || failed());
+  auto const grace = std::max(wait, options_.abort_grace);
+  mailbox_.on_loss([this, callback = std::move(callback), grace, starts_watchdog](const Failure& failure) {
     if (starts_watchdog)
-      asio::post(thread_.io(), [this, failure, wait] { watchdog_.end_after(failure, wait); });
+      asio::post(thread_.io(), [this, failure, grace] { watchdog_.end_after(failure, grace); });
     callback(failure);
   });
 }

@@ -32,7 +32,8 @@ std::map<std::string, simulator::AfterLoss> after_loss_names() {
   return names;
 }
 
-// A line: seed, number of faults, their kind, what follows a loss; "-" for what the seed chooses.
+// A line: seed, number of faults, their kind, what follows a loss, "grow", "plain"; "-" for what the seed
+// chooses.
 std::vector<simulator::JobOptions> read_jobs(const std::string& path) {
   std::vector<simulator::JobOptions> jobs;
   std::ifstream file(path);
@@ -43,12 +44,15 @@ std::vector<simulator::JobOptions> read_jobs(const std::string& path) {
     std::string faults;
     std::string kind;
     std::string after_loss;
-    std::string grow;
+    std::string word;
     if (!(fields >> job.seed >> faults >> kind >> after_loss)) throw std::runtime_error("not a job: " + line);
     if (faults != "-") job.fault_count = std::stoi(faults);
     if (kind != "-") job.kind = kinds().at(kind);
     if (after_loss != "-") job.after_loss = after_loss_names().at(after_loss);
-    if (fields >> grow) job.grow = grow == "grow";
+    while (fields >> word) {
+      if (word != "grow" && word != "plain") throw std::runtime_error("not a job: " + line);
+      (word == "grow" ? job.grow : job.plain) = true;
+    }
     jobs.push_back(job);
   }
   return jobs;
@@ -96,6 +100,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember(after_loss_names()));
   app.add_flag("--grow", options.grow,
                "the job grows, and the faults come meanwhile; it goes on after a loss");
+  app.add_flag("--plain", options.plain, "no stall warnings, and no rank calls on_rank_lost()");
   app.add_flag("--verbose", verbose, "describe each run, also a good one");
   CLI11_PARSE(app, argc, argv);
   if (faults >= 0) options.fault_count = faults;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "records.hpp"
 #include "simulator.hpp"
 
 namespace simulator {
@@ -63,7 +64,8 @@ struct JobOptions {
   std::optional<int> fault_count{};  ///< empty: 0 to 2, by the seed
   std::optional<FaultKind> kind{};   ///< empty: any, by the seed
   std::optional<AfterLoss> after_loss{};
-  bool grow = false;  ///< the job grows, and goes on after a loss; the faults come meanwhile
+  bool grow = false;   ///< the job grows, and goes on after a loss; the faults come meanwhile
+  bool plain = false;  ///< without stall warnings and on_rank_lost()
 };
 
 /// The process of rank N has the pid first_pid + N.
@@ -74,11 +76,22 @@ inline constexpr std::size_t wrong_count = 7;
 /// Of each Job::shrink().
 inline constexpr Duration shrink_deadline = std::chrono::seconds(20);
 
+/// That a rank printed.
+struct Warning {
+  Duration when;  ///< since the start
+  std::string text;
+};
+
 struct RankEnd {
   bool ended = false;  ///< false: it still ran at the end of the simulation
   int exit_code = 0;
   Duration when{};  ///< since the start
   std::vector<std::string> lines;
+  std::vector<Warning> warnings;
+  bool returned = false;          ///< its program has
+  bool ended_by_library = false;  ///< its program did not call Muster
+  std::optional<Duration> stopped;
+  std::vector<Stay> stays;             ///< in the order of its sessions
   bool turned_away = false;            ///< the next loss came before it was connected to the smaller job
   std::vector<int> members;            ///< of the last job that it was in; ranks of the start
   std::optional<Duration> grow_ended;  ///< when its call of grow() ended
@@ -97,6 +110,12 @@ struct JobResult {
   bool grows = false;
   Duration grow_began{};  ///< when the last rank called grow()
   Duration last_call{};   ///< when the first rank began the last barrier; zero if none did
+  std::vector<SessionRecord> sessions;
+  std::chrono::milliseconds stall_warning{0};
+  bool calls_again = false;  ///< after a loss the programs make another call
+  bool saves = false;        ///< the programs call on_rank_lost()
+  Duration longest_save{};   ///< that a rank's function takes
+  Duration save_deadline{};
 };
 
 /// Runs one job of real control planes in simulated time. The seed decides its hosts, its program, its faults

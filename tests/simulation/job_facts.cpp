@@ -103,6 +103,17 @@ Duration JobFacts::notice(const Fault& fault) {
   return fault.when;
 }
 
+Duration JobFacts::notice_by_leader(const Fault& fault) const {
+  auto const host_of = [this](int rank) { return result_.host_of[static_cast<std::size_t>(rank)]; };
+  int leader = 0;
+  while (host_of(leader) != host_of(fault.rank)) ++leader;
+  auto noticed = notice(fault);
+  for (const auto& other : result_.faults)
+    if (is_silent(other.kind) && std::count(other.culprits.begin(), other.culprits.end(), leader) > 0)
+      noticed = std::max(noticed, notice(other));
+  return noticed;
+}
+
 Duration JobFacts::last_notice() const {
   Duration latest = 0s;
   for (const auto& fault : result_.faults) latest = std::max(latest, notice(fault));
@@ -117,7 +128,7 @@ bool JobFacts::launcher_was_faster() const {
                              (end >= fault.when && end < fault.when + same_time &&
                               !is_hit(static_cast<std::size_t>(fault.rank), FaultKind::host_down) &&
                               !is_cut_off(static_cast<std::size_t>(fault.rank)));
-           return !came || *result_.launcher_kills < notice(fault) + longest_print;
+           return !came || *result_.launcher_kills < notice_by_leader(fault) + longest_print;
          });
 }
 

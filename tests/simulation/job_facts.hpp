@@ -21,6 +21,9 @@ inline constexpr Duration longest_round_trip = std::chrono::milliseconds(150);
 // end the job then.
 inline constexpr Duration longest_print = std::chrono::milliseconds(900);
 
+// Of a call after the one that threw the loss: it throws late, too.
+inline constexpr Duration longest_second_call = std::chrono::milliseconds(600);
+
 /// What the rules of docs/failures.md ask about a job.
 class JobFacts {
  public:
@@ -45,6 +48,8 @@ class JobFacts {
 
  private:
   static Duration notice(const Fault& fault);
+  // A lost rank whose host leader is silent is noticed with it.
+  Duration notice_by_leader(const Fault& fault) const;
   bool is_reporter_hit(const Fault& fault) const;
   bool is_hit(std::size_t rank, FaultKind kind) const;
 

@@ -2,6 +2,7 @@
 #include "job_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -19,7 +20,7 @@ std::vector<int> all_ranks(std::size_t ranks) {
 class Chooser {
  public:
   Chooser(Simulator& simulator, const JobOptions& options)
-      : simulator_(simulator), options_(options), modes_(options.seed) {}
+      : simulator_(simulator), options_(options), modes_(options.seed), reports_(options.seed + 1) {}
 
   JobPlan choose() {
     choose_after_loss();
@@ -30,6 +31,8 @@ class Chooser {
     choose_calls();
     choose_network();
     options_.grow ? choose_faults_of_growth() : choose_faults();
+    if (!options_.plain) choose_stall_warning();
+    if (!options_.plain) choose_saves();
     return std::move(plan_);
   }
 
@@ -40,6 +43,8 @@ class Chooser {
   void choose_network();
   void choose_faults();
   void choose_faults_of_growth();
+  void choose_stall_warning();
+  void choose_saves();
   FaultKind choose_kind();
   void choose_fault(FaultKind kind, Duration when);
   void misbehave(int rank, FaultKind kind);
@@ -48,7 +53,8 @@ class Chooser {
 
   Simulator& simulator_;
   const JobOptions& options_;
-  std::mt19937_64 modes_;  // its own numbers, so that the other choices of a seed are the same in each mode
+  // Their own numbers, so that the other choices of a seed are the same in each mode, and without reports.
+  std::mt19937_64 modes_, reports_;
   JobPlan plan_;
   Duration program_length_{};
 };
@@ -140,6 +146,28 @@ void Chooser::choose_faults_of_growth() {
     choose_fault(kind, simulator_.draw_time(0s, longest));
     plan_.faults.back().moment = kind == FaultKind::absent ? GrowMoment::begins : moment;
   }
+}
+
+// Most waits are short. A query that compares calls runs at whole seconds, and a silent rank makes it last
+// one.
+void Chooser::choose_stall_warning() {
+  auto const kind = std::uniform_int_distribution(0, 4)(reports_);
+  auto const exponent = std::uniform_real_distribution(0.0, 1.0)(reports_);
+  constexpr double longest = 50;
+  if (kind == 1) plan_.stall_warning = 600'000ms;
+  if (kind == 2) plan_.stall_warning = 1000ms * static_cast<int>(1 + 9 * exponent);
+  // In tenths of a second, which the line has exactly.
+  if (kind >= 3) plan_.stall_warning = 100ms * static_cast<int>(std::pow(longest, exponent));
+}
+
+void Chooser::choose_saves() {
+  plan_.saves = std::uniform_int_distribution(0, 2)(reports_) > 0;
+  plan_.save_deadline = std::chrono::milliseconds(std::uniform_int_distribution(2000, 30'000)(reports_));
+  plan_.calls_again = plan_.saves && std::uniform_int_distribution(0, 3)(reports_) == 0;
+  bool const takes_time = std::bernoulli_distribution(0.5)(reports_);
+  for (auto& rank : plan_.ranks)
+    if (takes_time)
+      rank.save_time = std::chrono::milliseconds(std::uniform_int_distribution(0, 1000)(reports_));
 }
 
 int Chooser::first_of_host(int rank) const {

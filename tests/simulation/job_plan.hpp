@@ -28,6 +28,7 @@ struct JobPlan {
     std::vector<Duration> computations;   ///< by call
     std::optional<FaultKind> misbehaves;  ///< when it comes to the call
     std::size_t misbehaves_at = 0;
+    Duration save_time{};  ///< that its function for on_rank_lost() takes
   };
 
   AfterLoss after_loss = AfterLoss::end;
@@ -39,6 +40,10 @@ struct JobPlan {
   std::vector<Fault> faults;
   int first_ranks = 0;                 ///< those of the start; the others are new processes
   std::optional<std::size_t> grow_at;  ///< the call in which the job grows
+  std::chrono::milliseconds stall_warning{0};
+  bool saves = false;        ///< the programs call on_rank_lost()
+  bool calls_again = false;  ///< after a loss the programs make another call
+  std::chrono::milliseconds save_deadline{0};
 };
 
 JobPlan choose_plan(Simulator& simulator, const JobOptions& options);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "muster/collective_call.hpp"
+#include "transport/flight_recorder.hpp"
 
 namespace simulator {
 
@@ -24,37 +25,71 @@ std::vector<int> all_ranks(int ranks) {
 
 }  // namespace
 
-Program::Program(Simulator& simulator, const JobPlan& plan, JobResult& result, Session& session, int rank,
-                 ControlPlane& plane)
+Program::Program(Simulator& simulator, const JobPlan& plan, JobResult& result, Session& session,
+                 std::shared_ptr<muster::detail::JobContext> job)
     : simulator_(simulator),
       plan_(plan),
       result_(result),
       session_(session),
-      rank_(rank),
-      process_(session.members()[static_cast<std::size_t>(rank)]),
-      plane_(plane) {}
+      job_(std::move(job)),
+      rank_(job_->rank),
+      process_(session.members()[static_cast<std::size_t>(rank_)]),
+      plane_(*job_->plane) {}
 
-std::optional<std::size_t> Program::run(std::size_t first, bool has_joined) {
-  if (!world_) {
-    if (!has_joined) plane_.barrier("join", 30s);
-    plane_.enter_phase("running");
-    world_ = plane_.register_communicator("world");
-    plane_.register_handler("echo", [](const Blob& request) { return request; });
-  }
+void Program::join(bool has_joined) {
+  if (!has_joined)
+    record_wait("join", all_ranks(session_.size()), 30s, [this] { plane_.barrier("join", 30s); });
+  plane_.enter_phase("running");
+  world_.emplace(job_, "world");
+  plane_.register_handler("echo", [](const Blob& request) { return request; });
+}
+
+std::optional<std::size_t> Program::run(std::size_t first) {
   const auto& own = plan_.ranks[static_cast<std::size_t>(process_)];
   for (std::size_t i = first; i < plan_.calls.size(); ++i) {
     simulator_.compute(own.computations[i]);
     if (plan_.grow_at == i && session_.number() == 0) return i;
     if (own.misbehaves == FaultKind::leaves && own.misbehaves_at == i) {
       note_fault();
-      plane_.final_barrier("leave", 30s);
+      leave();
       return std::nullopt;
     }
     if (!misbehaves(i)) make_call(plan_.calls[i], i);
   }
   if (result_.last_call == Duration{0}) result_.last_call = muster::Clock::now() - simulator_.start();
-  plane_.final_barrier("leave", 30s);
+  leave();
   return std::nullopt;
+}
+
+void Program::leave() {
+  record_wait("leave", all_ranks(session_.size()), 30s, [this] { plane_.final_barrier("leave", 30s); });
+}
+
+void Program::record_wait(const std::string& name, const std::vector<int>& members,
+                          std::chrono::milliseconds limit, const std::function<void()>& call) {
+  auto const since_start = [this] { return muster::Clock::now() - simulator_.start(); };
+  auto& record = result_.sessions[session_.id()].calls[name];
+  if (record.members.empty())
+    for (int const rank : members)
+      record.members.push_back(session_.members()[static_cast<std::size_t>(rank)]);
+  record.limit = limit;
+  auto& wait = record.waits[process_];
+  wait.begin = since_start();
+  bool const has_failed = plane_.failed();
+  auto const end = [&](bool failed) {
+    if (simulator_.self().draining) return;
+    wait.end = since_start();
+    wait.failed = failed;
+    auto& stays = result_.ranks[static_cast<std::size_t>(process_)].stays;
+    if (has_failed && !failed) stays.back().overlooked_failure = true;
+  };
+  try {
+    call();
+  } catch (...) {
+    end(true);
+    throw;
+  }
+  end(false);
 }
 
 // True when the rank leaves out this call.
@@ -96,15 +131,17 @@ void Program::make_call(const Call& call, std::size_t number) {
   int root = members.front();
   for (int const rank : members)
     if (session_.members()[static_cast<std::size_t>(rank)] == call.root) root = rank;
+  auto const collective = [&](const std::function<void()>& make) {
+    record_wait(name, members, call.wait, make);
+  };
   switch (call.kind) {
     case Call::Kind::barrier:
-      return plane_.barrier(name, call.wait);
+      return collective([&] { plane_.barrier(name, call.wait); });
     case Call::Kind::gather:
-      if (is_in(rank_)) plane_.gather(name, members, Blob(8, 1), call.wait);
+      if (is_in(rank_)) collective([&] { plane_.gather(name, members, Blob(8, 1), call.wait); });
       return;
     case Call::Kind::broadcast:
-      plane_.broadcast(name, members, root, Blob(8, 1), call.wait);
-      return;
+      return collective([&] { plane_.broadcast(name, members, root, Blob(8, 1), call.wait); });
     case Call::Kind::store:
       if (rank_ == root) {
         plane_.put(name, Blob(8, 1));
@@ -125,40 +162,24 @@ void Program::make_call(const Call& call, std::size_t number) {
   }
 }
 
-// As CommunicatorGroup, on a transport that completes an operation when all ranks make the same call.
+// On a transport that completes an operation when all ranks make the same call.
 void Program::all_reduce(std::chrono::milliseconds wait, std::size_t count) {
-  auto const ranks = session_.size();
   muster::detail::CollectiveCall const call{muster::detail::OperationKind::all_reduce, nullptr, nullptr,
                                             count};
-  auto& world = *world_;
-  world.enter(call);
-  auto const number = world.number.load();
-  if (++reported_ <= 4)
-    plane_.report_call({"world", number, ranks, muster::detail::describe_call(call), world.digest()});
-  auto& entered = session_.entered[number][count];
-  ++entered;
-  world.inside = true;
-  muster::Deadline const deadline(wait);
-  auto next_report = 1000ms;
-  auto const report = [&] {
-    return muster::protocol::StalledOperation{.communicator = "world",
-                                              .number = number,
-                                              .operation = "all_reduce",
-                                              .call = world.operation_at(number),
-                                              .waited = deadline.length() - deadline.remaining()};
-  };
-  while (entered != static_cast<std::size_t>(ranks)) {
-    plane_.check();
-    if (deadline.passed()) plane_.fail_operation(all_ranks(ranks), report());
-    if (report().waited >= next_report) {
-      auto warning = report();
-      warning.warning = warning.silent = true;
-      plane_.report_operation(all_ranks(ranks), warning);
-      next_report *= 2;
+  auto const name = muster::control::describe_operation("all_reduce", world_->number() + 1, "world");
+  record_wait(name, all_ranks(session_.size()), wait, [&] {
+    job_->operation_timeout = wait;
+    world_->begin_call(call);
+    auto& entered = session_.entered[world_->number()][count];
+    ++entered;
+    auto const waits = world_->wait_scope();
+    while (entered != static_cast<std::size_t>(session_.size())) {
+      world_->check();
+      if (world_->deadline().passed()) world_->fail_stalled(wait);
+      world_->warn_if_stalled();
+      simulator_.compute(10ms);
     }
-    simulator_.compute(10ms);
-  }
-  world.inside = false;
+  });
 }
 
 }  // namespace simulator

@@ -12,11 +12,12 @@ using muster::control::ControlPlane;
 using muster::control::ControlPlaneOptions;
 using muster::control::ProcessState;
 
-Session::Session(Simulator& simulator, Network& network, const JobPlan& plan, int number,
+Session::Session(Simulator& simulator, Network& network, const JobPlan& plan, std::size_t id, int number,
                  std::vector<int> members, bool grown)
     : simulator_(simulator),
       network_(network),
       plan_(plan),
+      id_(id),
       number_(number),
       grown_(grown),
       members_(std::move(members)) {
@@ -55,6 +56,7 @@ ControlPlaneOptions Session::options(int own) {
   options.host_leaders = leaders_;
   options.heartbeat_timeout =
       std::chrono::duration_cast<std::chrono::milliseconds>(plan_.network.heartbeat_timeout);
+  options.stall_warning = plan_.stall_warning;
   // Longer than the program calls nothing, in a job that is to keep its ranks.
   options.abort_grace = plan_.after_loss == AfterLoss::shrink && !plan_.grow_at ? 5000ms : 1200ms;
   options.tolerates_losses = plan_.after_loss == AfterLoss::shrink;

@@ -27,9 +27,11 @@ class Session {
   };
 
   /// `members`: the processes, by their rank in this session. `grown`: the job has grown to these.
-  Session(Simulator& simulator, Network& network, const JobPlan& plan, int number, std::vector<int> members,
-          bool grown = false);
+  Session(Simulator& simulator, Network& network, const JobPlan& plan, std::size_t id, int number,
+          std::vector<int> members, bool grown = false);
 
+  /// In JobResult::sessions.
+  std::size_t id() const { return id_; }
   /// 0 from the join on, one more after each loss and growth.
   int number() const { return number_; }
   const std::vector<int>& members() const { return members_; }
@@ -62,6 +64,7 @@ class Session {
   Simulator& simulator_;
   Network& network_;
   const JobPlan& plan_;
+  std::size_t id_;
   int number_;
   bool grown_;
   std::vector<int> members_;

@@ -2,6 +2,7 @@
 #include "simulator.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace simulator {
 namespace {
@@ -52,6 +53,7 @@ Process& Simulator::add_process(int host, std::function<int()> program) {
 void Simulator::run_program(Process& process) {
   try {
     int const exit_code = process.program();
+    process.returned = !process.draining;
     while (!process.draining && now() < process.exit_not_before) compute(process.exit_not_before - now());
     if (!process.draining) end(process, exit_code);
   } catch (const ProcessEnd&) {
@@ -254,10 +256,18 @@ void Simulator::join_thread(const void* owner) {
 }
 
 void Simulator::print_line(const std::string& line) {
-  if (!current_->draining) current_->lines.push_back(line);
+  if (current_->draining) return;
+  constexpr std::string_view warning = "warning: ";
+  if (line.starts_with(warning))
+    current_->warnings.push_back({now_, line.substr(warning.size())});
+  else
+    current_->lines.push_back(line);
 }
 
-void Simulator::end_process(int exit_code) { throw ProcessEnd{exit_code}; }
+void Simulator::end_process(int exit_code) {
+  current_->ended_by_library = true;
+  throw ProcessEnd{exit_code};
+}
 
 void Simulator::wait_at_exit(Time until) { current_->exit_not_before = until; }
 

@@ -20,6 +20,11 @@ namespace simulator {
 using Time = muster::Clock::time_point;
 using Duration = muster::Clock::duration;
 
+struct PrintedWarning {
+  Time when;
+  std::string text;
+};
+
 /// One simulated process: a program, and the control threads of its control planes. The simulator alone
 /// changes it.
 struct Process {
@@ -31,7 +36,10 @@ struct Process {
   int exit_code = 0;  ///< once ended; 128 + N after signal N
   Time ended{};
   Time stopped{};
-  std::vector<std::string> lines;  ///< what it printed
+  std::vector<std::string> lines;  ///< what it printed, without the warnings
+  std::vector<PrintedWarning> warnings;
+  bool returned = false;          ///< its program has
+  bool ended_by_library = false;  ///< by the watchdog
   Time exit_not_before{};
 
   std::function<int()> program;
@@ -90,6 +98,7 @@ class Simulator final : public muster::Simulation {
 
   /// The process that runs. Only within a process.
   Process& self() { return *current_; }
+  bool runs_program() const { return current_ != nullptr && running_ == current_->program_fiber; }
   /// Lets the running program compute.
   void compute(Duration length);
   /// Gives `call` to the process's program, for run_posted().

@@ -3,9 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
+#include "deadline.hpp"
 #include "growth_violations.hpp"
+#include "save_violations.hpp"
+#include "stall_violations.hpp"
 #include "survivor_violations.hpp"
 #include "verdict.hpp"
 
@@ -46,11 +50,17 @@ class EndVerdict : private Verdict {
       if (facts_.is_ended_by_fault(r) || (rank.ended && rank.exit_code == 0)) continue;
       if (!rank.ended) {
         add("rank {} did not end", r);
-      } else if (rank.when > latest + longest_end) {
+      } else if (rank.when > latest + longest_end + saving_time(rank)) {
         add("rank {} ended after {:.3f} s, and the last fault could be known after {:.3f} s", r,
             std::chrono::duration<double>(rank.when).count(), std::chrono::duration<double>(latest).count());
       }
     }
+  }
+
+  // A rank that does not call Muster has the time that it may take to save.
+  Duration saving_time(const RankEnd& rank) const {
+    if (rank.ended_by_library && result_.saves) return result_.save_deadline;
+    return result_.longest_save + (result_.calls_again ? longest_second_call : 0s);
   }
 
   void check_exit_codes() {
@@ -115,8 +125,12 @@ class EndVerdict : private Verdict {
 std::vector<std::string> find_violations(const JobResult& result) {
   bool const goes_on = result.after_loss == AfterLoss::shrink && !result.faults.empty();
   auto violations = goes_on ? find_survivor_violations(result) : EndVerdict(result).find();
-  if (result.grows)
-    for (auto& one : find_growth_violations(result)) violations.push_back(std::move(one));
+  auto const append = [&](std::vector<std::string> others) {
+    std::move(others.begin(), others.end(), std::back_inserter(violations));
+  };
+  if (result.grows) append(find_growth_violations(result));
+  append(find_save_violations(result));
+  append(find_stall_violations(result));
   return violations;
 }
 
@@ -134,8 +148,9 @@ std::string name_of(AfterLoss after_loss) {
 
 std::string describe(const JobResult& result) {
   auto const seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
-  auto text = fmt::format("{} ranks on {} hosts, latency up to {:.1f} ms\n", result.ranks.size(),
-                          result.hosts, seconds(result.slow_network) * 1e3);
+  auto text = fmt::format("{} ranks on {} hosts, latency up to {:.1f} ms, stall warning after {}\n",
+                          result.ranks.size(), result.hosts, seconds(result.slow_network) * 1e3,
+                          muster::format_duration(result.stall_warning));
   for (const auto& fault : result.faults)
     text += fmt::format("  {:8.4f} s  rank {} {}\n", seconds(fault.when), fmt::join(fault.culprits, ", "),
                         name_of(fault.kind));
@@ -157,6 +172,11 @@ std::string describe(const JobResult& result) {
           fmt::format("              in grow() until {:.4f} s{}, {} ranks at last\n",
                       seconds(*rank.grow_ended), rank.has_grown ? ", has grown" : "", rank.members.size());
     for (const auto& line : rank.lines) text += fmt::format("              rank {}: {}\n", r, line);
+    for (const auto& warning : rank.warnings)
+      text += fmt::format("  {:8.4f} s  rank {}: warning: {}\n", seconds(warning.when), r, warning.text);
+    for (const auto& stay : rank.stays)
+      for (const auto& save : stay.saves)
+        text += fmt::format("  {:8.4f} s  rank {} saves: {}\n", seconds(save.when), r, save.what);
   }
   return text;
 }
