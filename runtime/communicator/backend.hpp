@@ -58,6 +58,11 @@ class CommunicatorBackend {
   /// core to compute threads, at the cost of latency.
   virtual void prefer_sleeping_waits(bool /*enabled*/) noexcept {}
 
+  /// A thread of Muster makes `calls` more calls beside the program, or fewer.
+  virtual void count_background(int /*calls*/) noexcept {}
+  /// The program waits until some of these have ended, or no longer does.
+  virtual void await_background(bool /*awaited*/) noexcept {}
+
   /// The group that the program records now.
   GroupedCalls& grouped() noexcept { return grouped_; }
   bool in_group() const noexcept { return grouped_.open(); }

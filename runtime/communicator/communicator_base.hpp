@@ -24,6 +24,8 @@ class CommunicatorBase : public CommunicatorBackend {
   }
   observe::OperationPosition position() const noexcept override { return group_.position(); }
   void check_job() const override { group_.check(); }
+  void count_background(int calls) noexcept override { group_.count_background(calls); }
+  void await_background(bool awaited) noexcept override { group_.await_background(awaited); }
   std::vector<std::vector<std::uint64_t>> host_all_gather(const char* what,
                                                           const std::vector<std::uint64_t>& mine) override {
     require_open();

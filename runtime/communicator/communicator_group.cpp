@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "cbor.hpp"
+#include "control_plane/rank_ranges.hpp"
 #include "roster/roster.hpp"
 #include "telemetry/event_log.hpp"
 
@@ -101,6 +102,8 @@ std::vector<std::vector<std::uint64_t>> CommunicatorGroup::host_all_gather(
 
 void CommunicatorGroup::start_operation(std::span<const int> peers) {
   if (failed()) check();
+  if (job_->plane) job_->plane->note_caller();
+  if (next_report_.count() != 0) operation_state_->long_wait = false;
   peers_.assign(peers.begin(), peers.end());
   deadline_.reset();
   next_report_ = std::chrono::milliseconds{0};
@@ -133,7 +136,18 @@ void CommunicatorGroup::begin_setup(const char* operation) {
 
 void CommunicatorGroup::begin_messages(const char* operation, std::span<const int> peers) {
   start_operation(peers);
+  operation_state_->peer = peers.size() == 1 ? peers.front() : -1;
   operation_state_->enter_point_to_point(operation);
+}
+
+control::MessageCounters& CommunicatorGroup::track_waits(bool on_gpu) {
+  auto encoded = control::encode_ranks(members_, static_cast<int>(job_->roster.size()));
+  return operation_state_->set_wait_group(members_, std::move(encoded), rank_, on_gpu).messages;
+}
+
+void CommunicatorGroup::await_background(bool awaited) noexcept {
+  if (job_->plane && awaited) job_->plane->note_caller();
+  operation_state_->awaited = awaited;
 }
 
 void CommunicatorGroup::check() const {
@@ -175,6 +189,7 @@ void CommunicatorGroup::warn_if_stalled(const Deadline& deadline) {
   if (next_report_.count() == 0)
     next_report_ = warns ? std::min(first_comparison, warning) : first_comparison;
   if (waited < next_report_) return;
+  operation_state_->long_wait = true;
   auto report = stalled_operation(next_report_);
   report.warning = true;
   bool const comparison_only = !warns || next_report_ < warning;

@@ -89,9 +89,33 @@ class CommunicatorGroup {
     bool before_;
   };
   WaitScope wait_scope() const { return WaitScope(*operation_state_); }
+  /// The same where the program does not wait, or will go on after a while.
+  class WatchScope {
+   public:
+    explicit WatchScope(control::OperationState& state) : mark_(state.watched), wait_scope_(state) {}
+
+   private:
+    struct WatchMark {
+      explicit WatchMark(std::atomic<bool>& flag) : watched(flag) { watched = true; }
+      ~WatchMark() { watched = false; }
+      WatchMark(const WatchMark&) = delete;
+      WatchMark& operator=(const WatchMark&) = delete;
+      std::atomic<bool>& watched;
+    } mark_;
+    WaitScope wait_scope_;
+  };
+  std::unique_ptr<WatchScope> watch_scope() const { return std::make_unique<WatchScope>(*operation_state_); }
   /// Records that this rank enters sends and receives with `peers`, ranks of this group. They are not
   /// counted, because not every rank takes part.
   void begin_messages(const char* operation, std::span<const int> peers);
+  /// To be called before the first call: rank 0 then learns in which call this rank waits, and for whom.
+  /// Returns the counts of the messages, which a caller on MPI keeps. `on_gpu`: some
+  /// operations need fewer ranks there.
+  control::MessageCounters& track_waits(bool on_gpu = false);
+  /// A thread of Muster makes `calls` more calls beside the program, or fewer.
+  void count_background(int calls) noexcept { operation_state_->background += calls; }
+  /// The program waits until some of these have ended.
+  void await_background(bool awaited) noexcept;
   /// Of the operations of the whole group that this rank has entered: equal on ranks that made the same
   /// calls.
   std::uint64_t digest() const noexcept { return operation_state_->digest(); }

@@ -62,6 +62,7 @@ WorkQueue::~WorkQueue() {
 std::unique_ptr<PendingWork> WorkQueue::add(GroupedCalls::Calls calls) {
   auto batch = std::make_shared<Batch>();
   batch->calls = std::move(calls);
+  backend_.count_background(1);
   {
     std::lock_guard const lock(mutex_);
     batches_.push_back(batch);
@@ -75,10 +76,13 @@ bool WorkQueue::wait(std::unique_lock<std::mutex>& lock, Done done, const Deadli
   if (done()) return true;
   ++waiting_;
   backend_.prefer_sleeping_waits(false);
-  if (deadline == nullptr)
+  if (deadline == nullptr) {
+    backend_.await_background(true);
     changed_.wait(lock, done);
-  else
+    backend_.await_background(false);
+  } else {
     changed_.wait_until(lock, deadline->when(), done);
+  }
   --waiting_;
   if (done()) return true;
   backend_.prefer_sleeping_waits(waiting_ == 0);
@@ -130,6 +134,7 @@ void WorkQueue::run_next(std::unique_lock<std::mutex>& lock) {
   batch->error = error;
   batch->done = true;
   batches_.pop_front();
+  backend_.count_background(-1);
 }
 
 }  // namespace muster::detail

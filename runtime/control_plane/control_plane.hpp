@@ -153,6 +153,8 @@ class ControlPlane : public std::enable_shared_from_this<ControlPlane> {
   std::unique_ptr<OperationTracker::JobCall> enter_call(const std::string& call) {
     return std::make_unique<OperationTracker::JobCall>(operation_tracker_, call);
   }
+  /// To be called when the program makes a call of a communicator.
+  void note_caller() { operation_tracker_.note_caller(); }
   /// Tracks this rank's operations in the communicator `group` while the result lives.
   std::shared_ptr<OperationState> register_communicator(const std::string& group) {
     return operation_tracker_.register_communicator(group);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "control_plane/deadlock_check.hpp"
 #include "control_plane/rank_ranges.hpp"
 #include "control_plane/round_description.hpp"
 #include "deadline.hpp"
@@ -23,8 +24,6 @@ using bootstrap::describe_ranks;
 constexpr std::size_t max_rounds = 4096;
 // In nanoseconds since 1970, in the year 2116: sums and differences do not overflow.
 constexpr std::int64_t latest_time = std::int64_t{1} << 62;
-
-constexpr const char* order_rule = ": all ranks must make the same calls in the same order";
 
 }  // namespace
 
@@ -86,8 +85,10 @@ void Coordinator::register_handlers() {
   handlers_.on<FailureReport>([this](int rank, const FailureReport& report) {
     fail({report.code, rank, report.text});
   });
-  handlers_.on<RankState>(
-      [this](int rank, const RankState& state) { query_.add_reply(rank, add_round(rank, state)); });
+  handlers_.on<RankState>([this](int rank, const RankState& state) {
+    if (!state.wait.members.is_null()) decode_ranks(state.wait.members, static_cast<int>(roster_.size()));
+    query_.add_reply(rank, add_round(rounds_, rank, state));
+  });
 }
 
 void Coordinator::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, LocalListener* listener,
@@ -193,11 +194,10 @@ void Coordinator::send(const std::vector<int>& ranks, const Message& message) {
   for (int const rank : ranks) by_leader[host_leaders_[static_cast<std::size_t>(rank)]].push_back(rank);
   for (const auto& [leader, targets] : by_leader) {
     if (leader == 0) continue;
-    if (targets.size() == 1 && targets.front() == leader) {
+    if (targets.size() == 1 && targets.front() == leader)
       connections_.send(leader, message);
-    } else {
+    else
       connections_.send(leader, encode(protocol::ToRanks{targets, message}));
-    }
   }
   for (int const rank : by_leader[0])
     if (rank != 0) connections_.send(rank, message);
@@ -271,30 +271,46 @@ void Coordinator::schedule_round_warning(const std::string& name, std::chrono::m
 }
 
 void Coordinator::on_round_timeout(const std::string& name, const GatherRound& round) {
-  auto text = name + ": " + describe_missing(roster_, round, ever_connected_, round.timeout());
-  auto const missing = round.missing();
-  std::set<int> unexplained(missing.begin(), missing.end());
   auto const arrived = round.arrived();
-  if (auto const others = describe_other_rounds(roster_, rounds_, unexplained, &round); !others.empty()) {
-    text += others;
-  } else if (arrived.size() <= missing.size()) {
-    text += fmt::format("; only {} came", describe_ranks(roster_, arrived));  // perhaps to a wrong call
-  }
+  std::set<int> unexplained;
+  auto const text = describe_late(roster_, rounds_, name, round, ever_connected_, unexplained);
   std::set<int> queried = unexplained;
   queried.insert(arrived.begin(), arrived.end());
   // A rank may only be cut off, because its host leader is lost.
   for (int const rank : std::set(queried)) queried.insert(host_leaders_[static_cast<std::size_t>(rank)]);
   std::erase_if(queried, [this](int rank) { return rank != 0 && !ever_connected_.contains(rank); });
-  auto const code = wait_for_each_other(rounds_, arrived, missing) ? ErrorCode::usage : ErrorCode::deadline;
   query_is_warning_ = false;
-  query_.start({queried.begin(), queried.end()}, "", 0,
-               [this, text, code, arrived, unexplained, queried](const RankStates& states) {
-                 fail_late_round(text, code, arrived, unexplained, queried, states);
+  query_.start(with_connected(queried), {},
+               [this, text, arrived, unexplained, queried](const RankStates& states) {
+                 fail_late_round(text, arrived, unexplained, queried, states);
+               });
+}
+
+// These, and all that are connected: any of them may be one for which these wait.
+std::vector<int> Coordinator::with_connected(std::set<int> ranks) const {
+  ranks.insert(0);
+  ranks.insert(ever_connected_.begin(), ever_connected_.end());
+  for (int const lost : lost_) ranks.erase(lost);
+  return {ranks.begin(), ranks.end()};
+}
+
+// A wait that had no end is an error of usage, and not of time.
+void Coordinator::fail_wait(Failure failure, const std::vector<int>& waiting, const RankStates& states) {
+  DeadlockCheck check(states, static_cast<int>(roster_.size()));
+  if (failure.code != ErrorCode::deadline || check.ranks().empty()) return fail(failure);
+  query_is_warning_ = false;
+  query_.start(check.ranks(), check.query(),
+               [this, failure = std::move(failure), waiting, check](const RankStates& second) mutable {
+                 if (check.is_any_deadlocked(waiting, second, rounds_)) {
+                   failure.code = ErrorCode::usage;
+                   failure.text += ": all ranks must make the same calls in the same order";
+                 }
+                 fail(failure);
                });
 }
 
 // The lowest rank that waits in the round reports, if it still answers.
-void Coordinator::fail_late_round(const std::string& text, ErrorCode code, const std::vector<int>& arrived,
+void Coordinator::fail_late_round(const std::string& text, const std::vector<int>& arrived,
                                   const std::set<int>& unexplained, const std::set<int>& queried,
                                   const RankStates& states) {
   std::vector<int> described;
@@ -302,17 +318,9 @@ void Coordinator::fail_late_round(const std::string& text, ErrorCode code, const
     if (unexplained.contains(rank) || !states.contains(rank)) described.push_back(rank);
   auto const reporter =
       std::find_if(arrived.begin(), arrived.end(), [&](int rank) { return states.contains(rank); });
-  fail({code, reporter == arrived.end() ? 0 : *reporter,
-        text + describe_current_waits(described, states) + (code == ErrorCode::usage ? order_rule : "")});
-}
-
-// A rank reports the calls of the whole job and of its communicators. Rank 0 also knows in which gather or
-// broadcast of some ranks it waits.
-protocol::RankState Coordinator::add_round(int rank, protocol::RankState state) const {
-  auto const round = std::find_if(rounds_.begin(), rounds_.end(),
-                                  [rank](const auto& entry) { return entry.second->has_arrived(rank); });
-  if (state.current_wait.empty() && round != rounds_.end()) state.current_wait = round->first;
-  return state;
+  fail_wait({ErrorCode::deadline, reporter == arrived.end() ? 0 : *reporter,
+             text + describe_current_waits(described, states)},
+            arrived, states);
 }
 
 void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& report) {
@@ -330,7 +338,9 @@ void Coordinator::query_stall(int rank, const protocol::StalledOperation& report
   query_is_warning_ = report.warning;
   // A rank that leaves after its reply may have entered the operation in between.
   auto const leaving = leaving_ranks(rounds_);
-  query_.start(members, report.communicator, report.number,
+  bool const is_late = !report.warning && report.code == ErrorCode::deadline;
+  query_.start(is_late ? with_connected({members.begin(), members.end()}) : members,
+               {.communicator = report.communicator, .number = report.number},
                [this, rank, report, members, leaving,
                 diagnosis = StallDiagnosis(rank, report, members)](const RankStates& states) {
                  // An earlier call may have ended on all ranks although it differed.
@@ -340,25 +350,17 @@ void Coordinator::query_stall(int rank, const protocol::StalledOperation& report
                    return query_mismatch(StallDiagnosis(rank, earlier, members), members, earlier);
                  }
                  auto const gone = diagnosis.find_behind(states, leaving);
-                 if (!gone.empty()) {
-                   auto const call = describe_operation(report.operation, report.number, report.communicator);
-                   return fail(departure(roster_, gone, {rank}, call));
-                 }
+                 auto const call = describe_operation(report.operation, report.number, report.communicator);
+                 if (!gone.empty()) return fail(departure(roster_, gone, {rank}, call));
                  auto failure = diagnosis.diagnose(roster_, states);
                  if (!failure) return;
                  if (failure->code == ErrorCode::deadline) {
                    auto missing = diagnosis.find_missing(states);
-                   bool const never_ends =
-                       !report.warning && wait_for_each_other(rounds_, diagnosis.find_waiting(states),
-                                                              {missing.begin(), missing.end()});
                    failure->text += describe_other_rounds(roster_, rounds_, missing);
-                   if (never_ends) {
-                     failure->code = ErrorCode::usage;
-                     failure->text += order_rule;
-                   }
                  }
                  // Ranks in different operations never complete them.
-                 if (!report.warning || failure->code == ErrorCode::usage) return fail(*failure);
+                 if (!report.warning || failure->code == ErrorCode::usage)
+                   return fail_wait(*failure, diagnosis.find_waiting(states), states);
                  if (!report.silent) stall_log_.warn(report.waited, failure->text);
                });
 }
@@ -366,7 +368,7 @@ void Coordinator::query_stall(int rank, const protocol::StalledOperation& report
 void Coordinator::query_mismatch(const StallDiagnosis& diagnosis, const std::vector<int>& members,
                                  const protocol::StalledOperation& report) {
   query_is_warning_ = false;
-  query_.start(members, report.communicator, report.number,
+  query_.start(members, {.communicator = report.communicator, .number = report.number},
                [this, diagnosis](const RankStates& states) { fail(diagnosis.mismatch(roster_, states)); });
 }
 

@@ -86,10 +86,11 @@ class Coordinator {
   void add_contribution(int rank, protocol::Contribution contribution);
   void complete_round(const std::string& name, GatherRound& round);
   void on_round_timeout(const std::string& name, const GatherRound& round);
-  void fail_late_round(const std::string& text, ErrorCode code, const std::vector<int>& arrived,
+  void fail_late_round(const std::string& text, const std::vector<int>& arrived,
                        const std::set<int>& unexplained, const std::set<int>& queried,
                        const RankStates& states);
-  protocol::RankState add_round(int rank, protocol::RankState state) const;
+  std::vector<int> with_connected(std::set<int> ranks) const;
+  void fail_wait(Failure failure, const std::vector<int>& waiting, const RankStates& states);
   void schedule_round_warning(const std::string& name, std::chrono::milliseconds waited);
   void register_handlers();
   void diagnose_stall(int rank, const protocol::StalledOperation& report);

@@ -2,14 +2,21 @@
 #include "control_plane/gather_round.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "control_plane/rank_ranges.hpp"
 
 namespace muster::control {
+namespace {
+
+std::atomic<std::uint64_t> next_serial{1};
+
+}  // namespace
 
 GatherRound::GatherRound(asio::io_context& io, const protocol::Contribution& first, int ranks)
     : timer(io),
       warning(io),
+      serial_(next_serial++),
       encoded_members_(first.members),
       members_(decode_ranks(first.members, ranks)),
       awaited_(static_cast<std::size_t>(ranks)),

@@ -37,6 +37,8 @@ class GatherRound {
     return !awaited_[static_cast<std::size_t>(rank)] && !left_out_.contains(rank) &&
            std::find(members_.begin(), members_.end(), rank) != members_.end();
   }
+  /// Not 0, and different for each round of this process.
+  std::uint64_t serial() const { return serial_; }
   std::chrono::milliseconds timeout() const { return timeout_; }
   bool last() const { return last_; }
   /// The message to every member. Call once: it moves the blobs out.
@@ -48,6 +50,7 @@ class GatherRound {
  private:
   std::vector<int> members(bool awaited) const;
 
+  std::uint64_t serial_;
   protocol::Message encoded_members_;
   std::vector<int> members_;
   std::vector<bool> awaited_;  // by rank of the job

@@ -17,13 +17,6 @@ using bootstrap::describe_ranks;
 // More are not described when a round is late.
 constexpr std::size_t max_other_rounds = 4;
 
-// Of lists in increasing order.
-bool intersect(const std::vector<int>& some, const std::vector<int>& others) {
-  std::vector<int> both;
-  std::set_intersection(some.begin(), some.end(), others.begin(), others.end(), std::back_inserter(both));
-  return !both.empty();
-}
-
 }  // namespace
 
 std::string describe_missing(const std::vector<Hello>& roster, const GatherRound& round,
@@ -69,11 +62,26 @@ std::string describe_other_rounds(const std::vector<Hello>& roster, const Rounds
   return text;
 }
 
-bool wait_for_each_other(const Rounds& rounds, const std::vector<int>& arrived,
-                         const std::vector<int>& missing) {
-  return std::any_of(rounds.begin(), rounds.end(), [&](const auto& entry) {
-    return intersect(entry.second->arrived(), missing) && intersect(entry.second->missing(), arrived);
-  });
+std::string describe_late(const std::vector<Hello>& roster, const Rounds& rounds, const std::string& name,
+                          const GatherRound& round, const std::set<int>& ever_connected,
+                          std::set<int>& unexplained) {
+  auto text = name + ": " + describe_missing(roster, round, ever_connected, round.timeout());
+  auto const arrived = round.arrived();
+  auto const missing = round.missing();
+  unexplained = {missing.begin(), missing.end()};
+  if (auto const others = describe_other_rounds(roster, rounds, unexplained, &round); !others.empty())
+    text += others;
+  else if (arrived.size() <= missing.size())
+    text += fmt::format("; only {} came", describe_ranks(roster, arrived));  // perhaps to a wrong call
+  return text;
+}
+
+protocol::RankState add_round(const Rounds& rounds, int rank, protocol::RankState state) {
+  auto const round = std::find_if(rounds.begin(), rounds.end(),
+                                  [rank](const auto& entry) { return entry.second->has_arrived(rank); });
+  state.round = round == rounds.end() ? 0 : round->second->serial();
+  if (state.current_wait.empty() && round != rounds.end()) state.current_wait = round->first;
+  return state;
 }
 
 std::set<int> leaving_ranks(const Rounds& rounds) {

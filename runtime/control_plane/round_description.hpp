@@ -29,10 +29,15 @@ std::string describe_missing(const std::vector<Hello>& roster, const GatherRound
 std::string describe_other_rounds(const std::vector<Hello>& roster, const Rounds& rounds,
                                   std::set<int>& ranks, const GatherRound* late = nullptr);
 
-/// True if ranks of `missing` wait in a round for ranks of `arrived`, which wait for them: no wait of these
-/// ends. Both are in increasing order.
-bool wait_for_each_other(const Rounds& rounds, const std::vector<int>& arrived,
-                         const std::vector<int>& missing);
+/// "split 2: 1 of 3 ranks missing after 5 s: rank 3 (host n1); rank 3 (host n1) waits in …". Fills
+/// `unexplained`: the ranks of which the text does not say for whom they wait.
+std::string describe_late(const std::vector<Hello>& roster, const Rounds& rounds, const std::string& name,
+                          const GatherRound& round, const std::set<int>& ever_connected,
+                          std::set<int>& unexplained);
+
+/// A rank reports the calls of the whole job and of its communicators. Rank 0 also knows in which gather or
+/// broadcast of some ranks it waits.
+protocol::RankState add_round(const Rounds& rounds, int rank, protocol::RankState state);
 
 /// The ranks that wait in leave(). They make no further call.
 std::set<int> leaving_ranks(const Rounds& rounds);

@@ -25,8 +25,8 @@ std::string abbreviate_ranks(const std::vector<int>& ranks) {
 
 }  // namespace
 
-void RankStateCollector::start(const std::vector<int>& ranks, const std::string& communicator,
-                               std::uint64_t number, OnDone on_done) {
+void RankStateCollector::start(const std::vector<int>& ranks, protocol::RankStateQuery query,
+                               OnDone on_done) {
   auto const id = ++id_;
   ranks_ = {ranks.begin(), ranks.end()};
   states_.clear();
@@ -35,7 +35,8 @@ void RankStateCollector::start(const std::vector<int>& ranks, const std::string&
   timer_.async_wait([this, id](const asio::error_code& error) {
     if (!error && running() && id == id_) finish();
   });
-  send_(ranks, encode(protocol::RankStateQuery{id, communicator, number}));
+  query.id = id;
+  send_(ranks, encode(query));
 }
 
 void RankStateCollector::add_reply(int rank, const protocol::RankState& state) {

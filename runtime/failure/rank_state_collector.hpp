@@ -31,8 +31,7 @@ class RankStateCollector {
 
   /// Replaces the query that runs. Calls `on_done` with the states of the ranks that have replied, when all
   /// have or the time is over.
-  void start(const std::vector<int>& ranks, const std::string& communicator, std::uint64_t number,
-             OnDone on_done);
+  void start(const std::vector<int>& ranks, protocol::RankStateQuery query, OnDone on_done);
   bool running() const { return on_done_ != nullptr; }
   /// Calls `query`, which may start a query, as soon as none runs. Of very many, the last are dropped.
   void when_idle(std::function<void()> query);

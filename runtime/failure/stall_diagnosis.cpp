@@ -141,6 +141,7 @@ std::set<int> StallDiagnosis::find_missing(const RankStates& states) const {
 }
 
 std::vector<int> StallDiagnosis::find_waiting(const RankStates& states) const {
+  if (report_.number == 0) return {reporter_};  // a message: the numbers are of other operations
   std::set<int> waiting{reporter_};
   for (int const member : members_) {
     auto const reply = states.find(member);

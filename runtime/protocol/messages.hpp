@@ -254,13 +254,28 @@ struct CallReport {
                                  recv_counts)
 };
 
+/// A call of a communicator on host memory that cannot end before other ranks have entered it. Empty: none.
+struct Wait {
+  std::string communicator{};
+  std::uint64_t number = 0;  ///< of an operation that needs all ranks; 0: a message
+  Message members{};         ///< of an operation: as encode_ranks() encodes them
+  // Of a message:
+  int from = -1;            ///< the rank that waits, in the communicator
+  int peer = -1;            ///< the other rank, in the job
+  bool sends = false;       ///< the rank that waits sends it
+  std::uint32_t count = 0;  ///< of the messages in this direction up to this one
+  friend bool operator==(const Wait&, const Wait&) = default;
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(Wait, communicator, number, members, from, peer, sends, count)
+};
+
 /// Rank 0 → ranks: requests a RankState. `communicator` may be empty.
 struct RankStateQuery {
   static constexpr const char* type = "rank_state_query";
   std::uint64_t id = 0;
-  std::string communicator;
-  std::uint64_t number = 0;  ///< of an operation there
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE(RankStateQuery, id, communicator, number)
+  std::string communicator{};
+  std::uint64_t number = 0;   ///< of an operation there
+  std::vector<Wait> waits{};  ///< of other ranks, without members
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(RankStateQuery, id, communicator, number, waits)
 };
 
 /// Rank → rank 0: what it does, in the queried communicator and elsewhere.
@@ -276,8 +291,14 @@ struct RankState {
   std::vector<std::uint64_t> digests;
   std::string last_call;     ///< on any communicator
   std::string current_wait;  ///< the operations of communicators and the job's calls in which it waits
+  /// While the rank waits in a call, it enters no other one: its program calls from one thread, and no thread
+  /// of Muster makes calls beside it.
+  bool one_caller = false;
+  Wait wait{};
+  std::vector<bool> entered{};  ///< by wait of the query: the rank has entered it, or may have
+  std::uint64_t round = 0;      ///< in which the rank waits. Rank 0 sets it.
   NLOHMANN_DEFINE_TYPE_INTRUSIVE(RankState, id, number, operation, inside, queried, digests, last_call,
-                                 current_wait)
+                                 current_wait, one_caller, wait, entered, round)
 };
 
 // Rendezvous without PMIx. FromRank, RankDisconnected and Failure occur there, too.

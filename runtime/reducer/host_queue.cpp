@@ -60,6 +60,7 @@ class HostQueue : public BucketQueue {
     check();
     current_.bytes += reduction_->bytes(bucket);
     ++current_.buckets;
+    if (thread_.joinable()) comm_->count_background(1);
     {
       std::lock_guard const lock(mutex_);
       pending_.push_back(bucket);
@@ -72,8 +73,10 @@ class HostQueue : public BucketQueue {
     auto const begin = Clock::now();
     if (thread_.joinable()) {
       comm_->prefer_sleeping_waits(false);  // no thread computes now
+      comm_->await_background(true);
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return (pending_.empty() && !working_) || error_; });
+      comm_->await_background(false);
       comm_->prefer_sleeping_waits(true);
     } else {
       for (auto const bucket : pending_) work(bucket);
@@ -119,6 +122,7 @@ class HostQueue : public BucketQueue {
       }
       lock.lock();
       working_ = false;
+      comm_->count_background(-1);
       error_ = error;
       if (pending_.empty() || error) changed_.notify_all();
       if (error) return;

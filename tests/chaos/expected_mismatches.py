@@ -26,9 +26,10 @@ def is_true(plan, line, network=""):
     return plan.what not in END_AT_DEADLINE and is_there and is_true_mismatch(plan, line)
 
 
-def exit_code(line):
-    """75 where rank 0 does not know for whom a rank waits."""
-    return 64 if line.endswith(SAME_CALLS) or " did not complete " not in line and " missing after " not in line else 75
+def exit_code(plan, line, network=""):
+    """75 where rank 0 may not learn for whom a rank waits: in grouped messages, which may follow a split, and on a slow network."""
+    is_known = plan.what in END_AT_DEADLINE and not network
+    return 64 if is_known or line.endswith(SAME_CALLS) or " did not complete " not in line and " missing after " not in line else 75
 
 
 def is_true_wait(plan, line):

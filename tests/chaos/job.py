@@ -247,7 +247,7 @@ class Job:
             self.problems.append("a memory error")
         self.check_lines(lines, plan)
         if self.fault == "mismatch" and lines and not self.is_on_control_plane:
-            self.expected = 2 * (expected_mismatches.exit_code(lines[0]),)
+            self.expected = 2 * (expected_mismatches.exit_code(plan, lines[0], self.network),)
         if self.launcher == "mpirun":
             if (codes[0] == 0) != (self.fault == "none") or (self.fault == "mismatch" and codes[0] != self.expected[0]):
                 self.problems.append(f"mpirun ended with {codes[0]}")

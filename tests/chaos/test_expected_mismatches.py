@@ -80,9 +80,13 @@ class ExpectedMismatches(unittest.TestCase):
 
     def test_a_passed_deadline_is_no_mistake_unless_the_line_says_so(self):
         late = "barrier (operation 8 on communicator 'host') did not complete within 30 s on rank 1 (host h)"
-        self.assertEqual(exit_code(late), 75)
-        self.assertEqual(exit_code(late + SAME_CALLS), 64)
-        self.assertEqual(exit_code("all_to_all_v on communicator 'host', rank 0 (host h): rank 4 (host h) sends 144 elements to this rank, whose "
+        split = plan("split", "split|barrier")
+        self.assertEqual(exit_code(split, late), 75)
+        self.assertEqual(exit_code(split, late + SAME_CALLS), 64)
+        for of in plan("elsewhere", "barrier|barrier"), plan("lone_message", "barrier|recv on rank 2"):
+            self.assertEqual(exit_code(of, late), 64)
+            self.assertEqual(exit_code(of, late, "loss"), 75)
+        self.assertEqual(exit_code(split, "all_to_all_v on communicator 'host', rank 0 (host h): rank 4 (host h) sends 144 elements to this rank, whose "
                                    "recv_counts has 1024"), 64)
 
 

@@ -29,6 +29,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto const plane =
       ControlPlane::connect(1, std::move(options), {"127.0.0.1"}, rank_0.port(), key, Deadline(timeout));
   auto const state = plane->register_communicator("world");
+  state->set_wait_group({0, 1, 2}, nullptr, 1);
+  state->enter("all_reduce");
+  state->inside = true;
   try {
     plane->get("x", timeout);
     plane->gather("b", {0, 1}, {}, timeout);

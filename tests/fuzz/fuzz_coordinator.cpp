@@ -15,9 +15,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (int rank = 0; rank < 4; ++rank) roster[static_cast<std::size_t>(rank)].rank = rank;
 
   asio::io_context io;
-  Coordinator coordinator(
-      io, [](const Message& message) { protocol::type_of(message); }, roster, host_leaders,
-      std::chrono::milliseconds{0});
+  Coordinator* rank_0 = nullptr;
+  auto const reply = [&](const Message& message) {
+    if (protocol::type_of(message) != protocol::RankStateQuery::type) return;
+    protocol::RankState state;
+    state.id = message.at("id");
+    asio::post(io, [&rank_0, state] { rank_0->handle(0, encode(state)); });
+  };
+  Coordinator coordinator(io, reply, roster, host_leaders, std::chrono::milliseconds{0});
+  rank_0 = &coordinator;
   auto acceptor = std::make_unique<AuthenticatingAcceptor>(io);
   auto const port = acceptor->port();
   LocalListener listener;

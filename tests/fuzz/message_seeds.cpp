@@ -51,6 +51,22 @@ void seed_coordinator() {
               {{0, make_contribution("g", -1, {{1, 1, 2}})}, {1, make_contribution("g", -1, {{1, 1, 2}})}}));
   seed("fuzz_coordinator", "stalled",
        framed(-1, {{0, encode(stalled)}, {0, encode(state)}, {1, encode(state)}}));
+  // Ranks 1 and 2 wait for each other.
+  auto first = state, second = state;
+  first.number = 0;
+  first.one_caller = second.one_caller = true;
+  first.wait = {.communicator = "part", .number = 1, .members = {{1, 1, 2}}};
+  second.wait = {.communicator = "world", .from = 0, .peer = 1, .count = 1};
+  auto first_again = first, second_again = second;
+  first_again.id = second_again.id = 2;
+  first_again.entered = {true, false};
+  second_again.entered = {false, true};
+  seed("fuzz_coordinator", "deadlock",
+       framed(-1, {{0, encode(stalled)},
+                   {0, encode(first)},
+                   {1, encode(second)},
+                   {0, encode(first_again)},
+                   {1, encode(second_again)}}));
   seed("fuzz_coordinator", "calls",
        framed(-1, {{0, encode(protocol::CallReport{"world", 3, 2, "barrier", 7})},
                    {1, encode(protocol::CallReport{"world", 3, 2, "all_reduce of 10 float32, sum", 8})}}));
@@ -90,6 +106,10 @@ void seed_ranks() {
          framed(leads, {{0, response}, {0, done}, {0, encode(protocol::RoundResult{"c", false, {{1}}})}}));
     seed("fuzz_control_plane", "state" + name,
          framed(leads, {{0, encode(protocol::RankStateQuery{1, "world", 3})}, {0, failure}}));
+    protocol::RankStateQuery query{1, "world", 3};
+    query.waits = {{.communicator = "world", .number = 2},
+                   {.communicator = "world", .from = 2, .peer = 1, .sends = true, .count = 1}};
+    seed("fuzz_control_plane", "waits" + name, framed(leads, {{0, encode(query)}, {0, failure}}));
     seed("fuzz_control_plane", "lost" + name,
          framed(leads, {{0, encode(protocol::RanksLost{{2, 3}, "x"})}, {0, done}}));
     seed("fuzz_control_plane", "relayed" + name,

@@ -21,7 +21,9 @@ namespace muster::detail {
 /// and so get the same bits, on both ways.
 class ControlPlaneCommunicator : public CommunicatorBase {
  public:
-  explicit ControlPlaneCommunicator(CommunicatorGroup group) : CommunicatorBase(std::move(group)) {}
+  explicit ControlPlaneCommunicator(CommunicatorGroup group) : CommunicatorBase(std::move(group)) {
+    group_.track_waits();
+  }
 
   const char* backend() const noexcept override { return "control-plane"; }
   void run(const CollectiveCall& given, Stream stream) override;

@@ -83,8 +83,8 @@ std::shared_ptr<CommunicatorBackend> MpiCommunicator::split(int color, int key) 
 
 void MpiCommunicator::run(const CollectiveCall& call, Stream) {
   requests_.require_open();
-  auto const wait_scope = group_.wait_scope();
   auto const digest = begin(call);
+  auto const wait_scope = group_.wait_scope();
   if (!call.is_message()) return collective(call, digest);
   requests_.begin_message(call);
   requests_.wait_messages();
@@ -217,7 +217,7 @@ void MpiCommunicator::run_group(GroupedCalls::Calls calls) {
   if (peers.empty()) return;
   std::sort(peers.begin(), peers.end());
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
-  group_.begin_messages("grouped messages", peers);
+  group_.begin_messages(control::grouped_messages, peers);
   group_.set_deadline(deadline);
   requests_.wait_messages();
 }

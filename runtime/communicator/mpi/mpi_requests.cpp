@@ -46,7 +46,7 @@ MpiRequests::MpiRequests(std::shared_ptr<MpiState> state, CommunicatorGroup& gro
       mpi_(state_->mpi),
       group_(group),
       comm_(comm),
-      tags_(group.size(), tag_limit(mpi_)) {}
+      tags_(group.track_waits(), tag_limit(mpi_)) {}
 
 void MpiRequests::begin_message(const CollectiveCall& call) {
   auto const bytes = call.count * size_of(call.type);

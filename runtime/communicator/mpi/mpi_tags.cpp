@@ -21,30 +21,25 @@ constexpr std::uint64_t odd_multiplier = 0x9e3779b97f4a7c15;
 
 }  // namespace
 
-MpiTags::MpiTags(int ranks, int tag_limit)
-    : tag_limit_(tag_limit),
-      sent_(static_cast<std::size_t>(ranks)),
-      received_(static_cast<std::size_t>(ranks)) {}
-
 int MpiTags::collective(std::uint64_t digest) const {
   // The upper bits depend on every argument.
   return (static_cast<int>(digest >> 33) & tag_limit_ & ~message_bit) | collective_bit;
 }
 
-int MpiTags::message(const CollectiveCall& call, std::uint8_t sequence) const {
+// A tag has the last bits of the number.
+int MpiTags::next(const CollectiveCall& call, control::MessageCounters::Counters& counts) {
+  auto& begun = counts[static_cast<std::size_t>(call.peer)];
+  auto const sequence = begun.load(std::memory_order_relaxed);
+  begun.store(sequence + 1, std::memory_order_release);
   auto const count = call.count * odd_multiplier >> 33;
   auto const tag = message_bit | static_cast<std::uint64_t>(call.type) << type_shift |
-                   std::uint64_t{sequence} << sequence_shift | count << count_shift;
+                   static_cast<std::uint64_t>(sequence & sequence_mask) << sequence_shift |
+                   count << count_shift;
   return static_cast<int>(tag & static_cast<std::uint64_t>(tag_limit_));
 }
 
-int MpiTags::next_send(const CollectiveCall& send) {
-  return message(send, sent_[static_cast<std::size_t>(send.peer)]++);
-}
-
-int MpiTags::next_recv(const CollectiveCall& recv) {
-  return message(recv, received_[static_cast<std::size_t>(recv.peer)]++);
-}
+int MpiTags::next_send(const CollectiveCall& send) { return next(send, counts_.sent); }
+int MpiTags::next_recv(const CollectiveCall& recv) { return next(recv, counts_.received); }
 
 std::string MpiTags::describe_mismatch(int found, int expected, std::size_t bytes) const {
   constexpr int which = message_bit | sequence_mask << sequence_shift;

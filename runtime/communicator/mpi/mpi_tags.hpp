@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "failure/operation_tracker.hpp"
 #include "muster/collective_call.hpp"
 
 namespace muster::detail {
@@ -15,8 +15,8 @@ namespace muster::detail {
 /// writes nothing into its buffer.
 class MpiTags {
  public:
-  /// `tag_limit`: MPI's largest tag, a power of two minus one.
-  MpiTags(int ranks, int tag_limit);
+  /// `counts` outlives it. `tag_limit`: MPI's largest tag, a power of two minus one.
+  MpiTags(control::MessageCounters& counts, int tag_limit) : tag_limit_(tag_limit), counts_(counts) {}
 
   /// Of the messages inside a collective call with this digest.
   int collective(std::uint64_t digest) const;
@@ -30,11 +30,10 @@ class MpiTags {
   std::string describe_mismatch(int found, int expected, std::size_t bytes) const;
 
  private:
-  int message(const CollectiveCall& call, std::uint8_t sequence) const;
+  int next(const CollectiveCall& call, control::MessageCounters::Counters& counts);
 
   int tag_limit_;
-  std::vector<std::uint8_t> sent_;  // by rank; each wraps around
-  std::vector<std::uint8_t> received_;
+  control::MessageCounters& counts_;
 };
 
 }  // namespace muster::detail

@@ -216,6 +216,7 @@ bool NcclComm::wait_for(Query query, const Deadline& deadline, std::string_view 
   std::lock_guard const lock(mutex_);
   make_context_current();
   auto const wait_scope = group_.wait_scope();
+  auto const goes_on = limit != nullptr ? group_.watch_scope() : nullptr;
   auto const since = Deadline::Clock::now();
   while (!is_complete(query(), deadline, what)) {
     if (limit != nullptr && limit->passed()) return false;
@@ -286,8 +287,7 @@ std::optional<BackgroundCall> NcclComm::poll() {
 
 void NcclComm::check_pending() {
   if (state_->cuda.event_query(enqueued_) != CUDA_ERROR_NOT_READY) return pending_.reset();
-  if (!pending_->wait_scope)  // NOLINTNEXTLINE(modernize-make-unique): a WaitScope cannot be moved
-    pending_->wait_scope.reset(new CommunicatorGroup::WaitScope(group_.wait_scope()));
+  if (!pending_->scope) pending_->scope = group_.watch_scope();
   if (pending_->reported) return;
   group_.warn_if_stalled(pending_->deadline);
   ncclResult_t result = ncclSuccess;

@@ -96,8 +96,8 @@ class NcclComm {
   // The operation that the program enqueued last, if the program does not wait for it in this class.
   struct Pending {
     Deadline deadline;
-    std::unique_ptr<CommunicatorGroup::WaitScope> wait_scope;  // set at the first poll that finds it running
-    std::optional<Deadline> error_grace;                       // runs since NCCL reported an error
+    std::unique_ptr<CommunicatorGroup::WatchScope> scope;  // set at the first poll that finds it running
+    std::optional<Deadline> error_grace;                   // runs since NCCL reported an error
     bool reported = false;
   };
 

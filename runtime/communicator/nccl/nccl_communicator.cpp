@@ -229,7 +229,7 @@ void NcclCommunicator::run_group(GroupedCalls::Calls calls) {
   if (calls.messages.empty() && calls.collectives.empty()) return;
   std::vector<int> peers;
   for (const auto& message : calls.messages) peers.push_back(message.call.peer);
-  if (!peers.empty()) group_.begin_messages("grouped messages", peers);
+  if (!peers.empty()) group_.begin_messages(control::grouped_messages, peers);
   for (const auto& collective : calls.collectives) begin(collective.call, true);
   Stream stream = nullptr;
   auto const result = in_nccl_group([&] {

@@ -32,7 +32,9 @@ class NcclCommunicator : public CommunicatorBase, public std::enable_shared_from
 
  private:
   NcclCommunicator(std::shared_ptr<NcclState> state, CommunicatorGroup group)
-      : CommunicatorBase(std::move(group)), state_(std::move(state)), comm_(state_, group_) {}
+      : CommunicatorBase(std::move(group)), state_(std::move(state)), comm_(state_, group_) {
+    group_.track_waits(true);
+  }
 
   void require_open() const override { comm_.require_open(); }
   // Enqueues the call with NCCL and returns its result.

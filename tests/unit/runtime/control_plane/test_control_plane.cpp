@@ -120,6 +120,7 @@ TEST_CASE("when ranks wait for each other in different calls, the error is one o
   SECTION("an operation and a barrier") {
     ControlPlaneFixture fixture(2);
     auto const state = fixture.planes[0]->register_communicator("world");
+    state->set_wait_group({0, 1}, nullptr, 0);
     state->number = 1;
     state->inside = true;
     thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {

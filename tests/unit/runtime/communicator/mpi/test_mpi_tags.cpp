@@ -21,7 +21,8 @@ CollectiveCall message(OperationKind kind, std::size_t count, DataType type, int
 TEST_CASE("tags stay within MPI's limit, and none is 0 or both a collective's and a message's") {
   int const limit =
       GENERATE(0x7fff, 0x7fffff, 0x7fffffff);  // MPI's guarantee; Open MPI with UCX, and without
-  MpiTags tags(2, limit);
+  control::MessageCounters counts(2);
+  MpiTags tags(counts, limit);
   std::set<int> collectives, messages;
   for (std::uint64_t i = 0; i < 1000; ++i) {
     collectives.insert(tags.collective(i * 0x9e3779b97f4a7c15));
@@ -35,7 +36,8 @@ TEST_CASE("tags stay within MPI's limit, and none is 0 or both a collective's an
 }
 
 TEST_CASE("digests that differ have different tags, almost certainly") {
-  MpiTags const tags(2, 0x7fffff);
+  control::MessageCounters counts(2);
+  MpiTags const tags(counts, 0x7fffff);
   std::set<int> found;
   for (std::uint64_t i = 1; i <= 1000; ++i) found.insert(tags.collective(i * 0x9e3779b97f4a7c15));
   CHECK(found.size() > 990);
@@ -43,7 +45,8 @@ TEST_CASE("digests that differ have different tags, almost certainly") {
 
 TEST_CASE("the n-th send to a rank has the tag of its n-th receive, unless type or count differ") {
   int const limit = GENERATE(0x7fff, 0x7fffff, 0x7fffffff);
-  MpiTags sender(3, limit), receiver(3, limit);
+  control::MessageCounters of_sender(3), of_receiver(3);
+  MpiTags sender(of_sender, limit), receiver(of_receiver, limit);
   auto const send = message(OperationKind::send, 5, DataType::float32, 2);
   auto const recv = message(OperationKind::recv, 5, DataType::float32, 1);
   for (int i = 0; i < 600; ++i) REQUIRE(sender.next_send(send) == receiver.next_recv(recv));
@@ -62,7 +65,8 @@ TEST_CASE("the n-th send to a rank has the tag of its n-th receive, unless type 
 }
 
 TEST_CASE("messages of different counts have different tags where MPI's tags have room for it") {
-  MpiTags sender(2, 0x7fffffff), receiver(2, 0x7fffffff);
+  control::MessageCounters of_sender(2), of_receiver(2);
+  MpiTags sender(of_sender, 0x7fffffff), receiver(of_receiver, 0x7fffffff);
   auto const sent = sender.next_send(message(OperationKind::send, 5, DataType::float32, 1));
   auto const expected = receiver.next_recv(message(OperationKind::recv, 7, DataType::float32, 1));
   CHECK(sent != expected);
