@@ -95,6 +95,7 @@ class CommunicatorGroup {
     explicit WatchScope(control::OperationState& state) : mark_(state.watched), wait_scope_(state) {}
 
    private:
+    // A member of its own, so that it is set before `inside`, and reset after it.
     struct WatchMark {
       explicit WatchMark(std::atomic<bool>& flag) : watched(flag) { watched = true; }
       ~WatchMark() { watched = false; }

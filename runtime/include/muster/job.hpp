@@ -160,10 +160,10 @@ class MUSTER_EXPORT Job {
   /// `save` is called once after a rank was lost: by this rank's next call of Muster, or by the call in which
   /// it waits, on that call's thread, right before the call throws Error(ErrorCode::lost_rank). It may do
   /// anything except call this job and its communicators. An exception from it is printed and dropped. If it
-  /// does not return within `deadline` after the loss, the process ends with exit code 75. With
-  /// JoinOptions::abort_grace 0 the deadline counts from the call of `save`. Without tolerate_rank_loss Slurm
-  /// leaves it about a second. A later call replaces `save`. After shrink() it is called again for the next
-  /// loss.
+  /// does not return within `deadline` after the loss, or JoinOptions::abort_grace if that is longer, the
+  /// process ends with exit code 75. With JoinOptions::abort_grace 0 the deadline counts from the call of
+  /// `save`. Without tolerate_rank_loss Slurm leaves it about a second. A later call replaces `save`. After
+  /// shrink() it is called again for the next loss.
   void on_rank_lost(std::function<void(const RankLoss&)> save,
                     std::chrono::milliseconds deadline = std::chrono::seconds(30));
 
